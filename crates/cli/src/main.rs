@@ -1,2 +1,15 @@
-//! The evenkeel command.
-fn main() {}
+//! The `evenkeel` command.
+
+mod commands;
+mod exit;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::CommandLine::try_parse() {
+        Ok(line) => exit::finish(line.run()),
+        Err(error) => exit::usage(&error),
+    }
+}

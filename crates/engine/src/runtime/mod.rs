@@ -170,8 +170,12 @@ pub trait Readiness {
     ///
     /// # Errors
     /// As the system reports (already registered, out of memory).
-    fn register(&mut self, source: BorrowedFd<'_>, token: u64, interest: Interest)
-    -> io::Result<()>;
+    fn register(
+        &mut self,
+        source: BorrowedFd<'_>,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()>;
 
     /// Changes what `source` is waited for.
     ///

@@ -1,0 +1,1 @@
+//! Runs one workload on one target: clients, schedule, retries.

@@ -1,0 +1,3 @@
+//! What happened: transaction by transaction, second by second.
+
+pub mod record;

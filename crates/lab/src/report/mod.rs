@@ -1,0 +1,1 @@
+//! Renders a session for people and for programs.

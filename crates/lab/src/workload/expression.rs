@@ -1,0 +1,5 @@
+//! Expressions of `\set` and `\if`, compiled.
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub struct Expression {}
