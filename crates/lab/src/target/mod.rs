@@ -61,7 +61,7 @@ pub enum Progress {
     /// The request is done; the session can take the next one.
     Done,
     /// The statement failed; the session itself is sound (see [`Session::transaction_status`]).
-    Failed(StatementError),
+    Failed(Box<StatementError>),
 }
 
 /// Whether a transaction block is open.
@@ -116,7 +116,7 @@ pub enum TargetError {
         /// host:port/database or the socket's path.
         address: String,
         /// The server's words, unauthenticated text made safe.
-        error: StatementError,
+        error: Box<StatementError>,
     },
     /// The connection ended in the middle.
     #[error("the connection to {address} was lost: {reason}")]
