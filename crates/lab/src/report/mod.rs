@@ -1,1 +1,50 @@
-//! Renders a session for people and for programs.
+//! The verdict for people and for programs.
+//!
+//! Every renderer takes the session document and a writer, and writes as it goes: nothing but the
+//! document is held. What is said is decided once, in [`model`]; the media differ only in how.
+
+pub mod csv;
+pub mod html;
+pub mod markdown;
+pub mod model;
+pub mod number;
+pub mod terminal;
+pub mod text;
+
+mod benchmark;
+mod events;
+
+use std::io::{self, BufWriter};
+use std::path::Path;
+
+use crate::experiment::document::SessionDocument;
+use crate::experiment::store::{self, StoreError};
+
+/// Writes every file that is derived from the record into the session directory, each replaced in
+/// one step: `report.html`, `summary.md`, `runs.csv`, `percentiles.csv`, `exceedance.csv`,
+/// `timeline.csv`, `events.jsonl`, `bench.txt`. The record itself, `session.json`, is written by
+/// [`store::write_session`].
+///
+/// # Errors
+/// What the operating system refuses; files written before stay.
+pub fn write_files(directory: &Path, document: &SessionDocument) -> Result<(), StoreError> {
+    type Renderer = fn(&SessionDocument, &mut dyn io::Write) -> io::Result<()>;
+    let files: [(&str, Renderer); 8] = [
+        ("runs.csv", csv::runs),
+        ("percentiles.csv", csv::percentiles),
+        ("exceedance.csv", csv::exceedance),
+        ("timeline.csv", csv::timeline),
+        ("events.jsonl", events::render),
+        ("bench.txt", benchmark::render),
+        ("summary.md", markdown::render),
+        ("report.html", html::render),
+    ];
+    for (name, render) in files {
+        store::replace_file(directory, name, |file| {
+            let mut out = BufWriter::new(file);
+            render(document, &mut out)?;
+            io::Write::flush(&mut out)
+        })?;
+    }
+    Ok(())
+}

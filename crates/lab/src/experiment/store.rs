@@ -1,0 +1,380 @@
+//! The session directory's files: written whole or not at all, and read with distrust.
+//!
+//! `session.json` is the record. Its second line is a checksum, the SHA-256 of the file's own bytes
+//! with the 64 hexadecimal digits of the checksum replaced by zeros, so that the seal travels with
+//! the file and is renewed in the same rename. A file that no longer agrees with its seal is read
+//! all the same, and the reader is told: results may be edited, but not unnoticed.
+//!
+//! Rules:
+//!
+//! 1. A file appears complete under its name or not at all: written beside it, synced, renamed, and
+//!    the directory synced. A full disk leaves the previous version in place.
+//! 2. A file is never written through a symbolic link that stands in its place.
+//! 3. A newer major version is refused by name; a newer minor is read (fields are only added).
+//! 4. Bad input gives an error with its place: line and column where the text is at fault, the path
+//!    of the field where the text is sound but its meaning is not.
+//!
+//! What this does not do: hold a lock on the directory, or write the files that are derived from
+//! the record (see [`crate::report`]).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::document::{SCHEMA, SessionDocument};
+
+/// Name of the record in the session directory.
+pub const SESSION_FILE: &str = "session.json";
+
+/// A record larger than this is not read: no session comes near it (16 pairs of three arms of an
+/// hour are about 60 MB), so a larger file is a mistake or an attack on memory.
+const SESSION_BYTES_MAX: u64 = 1 << 30;
+
+const OPENING: &str = "{\n  \"checksum\": \"sha256:";
+const DIGEST_DIGITS: usize = 64;
+
+/// A record as it was read.
+#[derive(Clone, Debug)]
+pub struct StoredSession {
+    /// What the file says.
+    pub document: SessionDocument,
+    /// Whether the file is as evenkeel wrote it.
+    pub seal: Seal,
+}
+
+/// Whether a record is as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seal {
+    /// Its checksum agrees.
+    Intact,
+    /// It was changed after it was written.
+    Altered,
+    /// It carries no checksum where one is written: made by another program, or reformatted.
+    Absent,
+}
+
+/// Why a session directory could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("{action} {path}: {source}")]
+    Io {
+        /// What was tried, for example `write`.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The text is not JSON, or not a session document.
+    #[error("{path}:{line}:{column}: {reason}{remedy}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// From 1; 0 where the fault is at the line's start.
+        column: usize,
+        /// What is wrong.
+        reason: String,
+        /// What to do, starting with `; `; empty where nothing is known.
+        remedy: &'static str,
+    },
+    /// The text is sound, but what it says cannot be.
+    #[error("{path}: {field}: {reason}")]
+    Meaning {
+        /// The file.
+        path: String,
+        /// Path of the field, for example `runs[3].arm`.
+        field: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Written by a later evenkeel with another layout.
+    #[error(
+        "{path}: has schema {found}, and this evenkeel {program} reads {major}.x; \
+         use the evenkeel that wrote it, or a newer one"
+    )]
+    NewerSchema {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: String,
+        /// Our own program's version.
+        program: &'static str,
+        /// The major version we read.
+        major: u32,
+    },
+    /// Larger than any session.
+    #[error("{path}: holds {bytes} bytes; a session record has at most {SESSION_BYTES_MAX}")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+/// Writes the record into `directory` (made where missing), replacing the previous one in one step.
+///
+/// # Errors
+/// What the operating system refuses; the previous record then stays as it was.
+pub fn write_session(directory: &Path, document: &SessionDocument) -> Result<(), StoreError> {
+    fs::create_dir_all(directory)
+        .map_err(|source| io_error("make directory", directory, source))?;
+    replace_file(directory, SESSION_FILE, |file| {
+        let mut sealed = Sealing { file: BufWriter::new(file), digest: Sha256::new() };
+        sealed.write_all(OPENING.as_bytes())?;
+        sealed.write_all(&[b'0'; DIGEST_DIGITS])?;
+        sealed.write_all(b"\",")?;
+        // serde_json opens the object with "{\n"; its brace is ours already.
+        serde_json::to_writer_pretty(
+            AfterFirstByte { inner: &mut sealed, is_past: false },
+            document,
+        )?;
+        sealed.write_all(b"\n")?;
+        sealed.file.flush()?;
+        let digits = hexadecimal(&sealed.digest.finalize());
+        let file = sealed.file.into_inner().map_err(|error| error.into_error())?;
+        file.seek(SeekFrom::Start(OPENING.len() as u64))?;
+        file.write_all(digits.as_bytes())
+    })
+}
+
+/// Reads the record of `path`, which is a session directory or the file itself.
+///
+/// # Errors
+/// See [`StoreError`]; never a panic, whatever the file holds.
+pub fn read_session(path: &Path) -> Result<StoredSession, StoreError> {
+    let file_path = if path.is_dir() { path.join(SESSION_FILE) } else { path.to_path_buf() };
+    let mut file = File::open(&file_path).map_err(|source| io_error("open", &file_path, source))?;
+    let bytes = file.metadata().map_err(|source| io_error("inspect", &file_path, source))?.len();
+    if bytes > SESSION_BYTES_MAX {
+        return Err(StoreError::TooLarge { path: shown(&file_path), bytes });
+    }
+    let mut text = Vec::new();
+    // Bounded again while reading: a pipe or /dev/zero has no length.
+    Read::by_ref(&mut file)
+        .take(SESSION_BYTES_MAX + 1)
+        .read_to_end(&mut text)
+        .map_err(|source| io_error("read", &file_path, source))?;
+    if text.len() as u64 > SESSION_BYTES_MAX {
+        return Err(StoreError::TooLarge { path: shown(&file_path), bytes: text.len() as u64 });
+    }
+    parse_session(&text, &shown(&file_path))
+}
+
+/// Reads a record from its text; `name` is how errors call it.
+///
+/// # Errors
+/// As [`read_session`].
+pub fn parse_session(text: &[u8], name: &str) -> Result<StoredSession, StoreError> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let own_major = major(SCHEMA).unwrap_or(0);
+    // The version first: a newer layout must be called that, not "missing field".
+    let head: Head = serde_json::from_slice(text).map_err(|error| syntax(text, name, &error))?;
+    match major(&head.schema) {
+        None => {
+            return Err(StoreError::Meaning {
+                path: name.to_owned(),
+                field: "schema".to_owned(),
+                reason: format!("'{}' is not major.minor", head.schema.escape_debug()),
+            });
+        }
+        Some(found) if found != own_major => {
+            return Err(StoreError::NewerSchema {
+                path: name.to_owned(),
+                found: head.schema.escape_debug().to_string(),
+                program: env!("CARGO_PKG_VERSION"),
+                major: own_major,
+            });
+        }
+        Some(_) => {}
+    }
+    let document: SessionDocument =
+        serde_json::from_slice(text).map_err(|error| syntax(text, name, &error))?;
+    check_references(&document).map_err(|(field, reason)| StoreError::Meaning {
+        path: name.to_owned(),
+        field,
+        reason,
+    })?;
+    Ok(StoredSession { document, seal: seal_of(text) })
+}
+
+/// Replaces `directory/name` in one step by what `write` puts into the file.
+///
+/// # Errors
+/// What the operating system refuses; the previous version then stays as it was.
+pub fn replace_file(
+    directory: &Path,
+    name: &str,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), StoreError> {
+    let path = directory.join(name);
+    let partial = directory.join(format!(".{name}.partial"));
+    match fs::remove_file(&partial) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(io_error("remove", &partial, error)),
+    }
+    // Rule 2: `create_new` never follows a link.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&partial)
+        .map_err(|source| io_error("create", &partial, source))?;
+    let written = write(&mut file)
+        .and_then(|()| file.sync_all())
+        .map_err(|source| io_error("write", &path, source))
+        .and_then(|()| {
+            fs::rename(&partial, &path).map_err(|source| io_error("replace", &path, source))
+        });
+    if let Err(error) = written {
+        // The error that matters is the one in hand; a leftover is removed by the next attempt.
+        let _ = fs::remove_file(&partial);
+        return Err(error);
+    }
+    // Rule 1: without this the rename itself may be lost with the power.
+    File::open(directory)
+        .and_then(|handle| handle.sync_all())
+        .map_err(|source| io_error("sync", directory, source))
+}
+
+fn seal_of(text: &[u8]) -> Seal {
+    let Some(rest) = text.strip_prefix(OPENING.as_bytes()) else { return Seal::Absent };
+    let Some((digits, rest)) = rest.split_at_checked(DIGEST_DIGITS) else { return Seal::Absent };
+    let mut digest = Sha256::new();
+    digest.update(OPENING.as_bytes());
+    digest.update([b'0'; DIGEST_DIGITS]);
+    digest.update(rest);
+    if hexadecimal(&digest.finalize()).as_bytes() == digits { Seal::Intact } else { Seal::Altered }
+}
+
+/// Indices that point nowhere: everything that reads the document may rely on them afterwards.
+fn check_references(document: &SessionDocument) -> Result<(), (String, String)> {
+    let arms = document.arms.len();
+    let scripts = document.protocol.scripts.len();
+    let arm = |field: String, index: u32| {
+        if (index as usize) < arms {
+            Ok(())
+        } else {
+            Err((field, format!("is {index}, and there are {arms} arms")))
+        }
+    };
+    for (place, difference) in document.differences.iter().enumerate() {
+        arm(format!("differences[{place}].arm"), difference.arm)?;
+    }
+    for (place, block) in document.protocol.block_order.iter().enumerate() {
+        for (position, index) in block.iter().enumerate() {
+            arm(format!("protocol.block_order[{place}][{position}]"), *index)?;
+        }
+    }
+    for (place, run) in document.runs.iter().enumerate() {
+        arm(format!("runs[{place}].arm"), run.arm)?;
+        for (position, script) in run.scripts.iter().enumerate() {
+            if script.script as usize >= scripts {
+                return Err((
+                    format!("runs[{place}].scripts[{position}].script"),
+                    format!("is {}, and there are {scripts} scripts", script.script),
+                ));
+            }
+        }
+    }
+    if let Some(analysis) = &document.analysis {
+        arm("analysis.comparison.arm".to_owned(), analysis.comparison.arm)?;
+        arm("analysis.comparison.against".to_owned(), analysis.comparison.against)?;
+        for (place, comparison) in analysis.further.iter().enumerate() {
+            arm(format!("analysis.further[{place}].arm"), comparison.arm)?;
+            arm(format!("analysis.further[{place}].against"), comparison.against)?;
+        }
+    }
+    Ok(())
+}
+
+fn major(schema: &str) -> Option<u32> {
+    let (major, minor) = schema.split_once('.')?;
+    minor.parse::<u32>().ok()?;
+    major.parse().ok()
+}
+
+fn syntax(text: &[u8], name: &str, error: &serde_json::Error) -> StoreError {
+    let reason = error.to_string();
+    // serde_json appends the place; it stands in front already.
+    let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
+    let remedy = if text.is_empty() {
+        "; the file is empty"
+    } else if error.is_eof() {
+        "; the file was cut off"
+    } else {
+        ""
+    };
+    StoreError::Syntax {
+        path: name.to_owned(),
+        line: error.line().max(1),
+        column: error.column(),
+        reason: reason.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\""),
+        remedy,
+    }
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { action, path: shown(path), source }
+}
+
+fn shown(path: &Path) -> String {
+    PathBuf::from(path).display().to_string().escape_debug().to_string()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// Writes through, and digests what passes.
+struct Sealing<'a> {
+    file: BufWriter<&'a mut File>,
+    digest: Sha256,
+}
+
+impl Write for Sealing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.digest.update(bytes.get(..written).unwrap_or(bytes));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Swallows the first byte.
+struct AfterFirstByte<W> {
+    inner: W,
+    is_past: bool,
+}
+
+impl<W: Write> Write for AfterFirstByte<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_past || bytes.is_empty() {
+            return self.inner.write(bytes);
+        }
+        self.is_past = true;
+        self.inner.write_all(bytes.get(1..).unwrap_or_default())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

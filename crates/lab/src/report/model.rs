@@ -1,0 +1,1 @@
+//! What is said about a session, independent of the medium.
