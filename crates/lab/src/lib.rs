@@ -17,6 +17,8 @@ pub mod driver;
 pub mod experiment;
 pub mod measure;
 pub mod report;
+pub mod secret;
 pub mod statistics;
 pub mod target;
+pub mod text;
 pub mod workload;

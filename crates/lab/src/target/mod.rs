@@ -4,6 +4,8 @@
 //! `engine::runtime`, and [`Session::advance`] takes what has arrived. A target that completes
 //! within `submit` (an engine in this process) simply reports so at the first `advance`.
 
+pub mod postgres;
+
 use evenkeel::runtime::{Readiness, Runtime};
 
 use crate::workload::script::{StatementId, Value, Workload};

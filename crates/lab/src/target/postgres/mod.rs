@@ -1,0 +1,20 @@
+//! PostgreSQL as a target: addresses as `psql` understands them, our own client, sessions for load.
+//!
+//! # Map
+//!
+//! - [`address`] (with `conninfo`, `service_file`, `password`): where, as whom, with what proof.
+//! - `tls`, `certificate`, `transport`: a socket, plain or encrypted.
+//! - `wire`, `connect`: opening a session, with a deadline for every wait.
+//! - [`client`]: administration, one blocking call at a time.
+//! - [`session`]: load, never blocking.
+
+pub mod address;
+pub mod client;
+mod connect;
+mod conninfo;
+mod password;
+mod protocol;
+mod service_file;
+mod tls;
+mod transport;
+mod wire;
