@@ -2,7 +2,7 @@
 //!
 //! A session never blocks: [`Session::submit`] starts work, the driver waits for readiness through
 //! `engine::runtime`, and [`Session::advance`] takes what has arrived. A target that completes
-//! within `submit` (an engine in this process) simply reports so at the first `advance`.
+//! within `submit` (an engine in this process) says so in its result.
 
 pub mod postgres;
 
@@ -169,7 +169,9 @@ pub trait Session: Send {
     /// Removes the session from the worker's set.
     fn deregister(&mut self, readiness: &mut dyn Readiness);
 
-    /// Starts a request. Inside a pipeline statements are queued and are done at once.
+    /// Starts a request: [`Progress::Done`] where nothing is to be waited for (inside a pipeline
+    /// statements are queued), else [`Progress::Pending`]. Wait for readiness then before the first
+    /// [`Session::advance`]: to call it early costs a system call that finds nothing.
     ///
     /// # Errors
     /// When the session is broken.
@@ -177,9 +179,11 @@ pub trait Session: Send {
         &mut self,
         request: Request<'_>,
         readiness: &mut dyn Readiness,
-    ) -> Result<(), TargetError>;
+    ) -> Result<Progress, TargetError>;
 
-    /// Takes what has arrived, sends what still waits to be sent.
+    /// Takes what has arrived, sends what still waits to be sent. To be called whenever the
+    /// session's token is ready, also while no request is under way: a server may speak, or close
+    /// the connection, at any time. Without a request it returns [`Progress::Done`].
     ///
     /// # Errors
     /// When the session is broken.
