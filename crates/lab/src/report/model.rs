@@ -1,1 +1,793 @@
 //! What is said about a session, independent of the medium.
+//!
+//! Rules:
+//!
+//! 1. A verdict names its measure, both values, the change, its interval, the pairs and p in one
+//!    sentence. INVALID carries no percentages: an unfit session has none to offer.
+//! 2. Whatever became worse is said directly under the verdict, whatever the verdict is.
+//! 3. Values of both arms are shown in one unit, so that they can be compared by eye.
+//! 4. Every index is looked up with a fallback: a document that was edited by hand still renders.
+//!
+//! Sentences contain text from outside as it is; each medium neutralises it when writing.
+
+use std::fmt::Write as _;
+
+use super::number;
+use crate::experiment::document::{
+    Analysis, ArmRole, Arrival, CacheState, Comparison, Gate, GateStatus, MeasureRow, RowKind, Run,
+    SessionDocument, VerdictKind,
+};
+use crate::target::QueryMode;
+
+/// A word that classifies, and the sentence that goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// For example `BETTER`, `but WORSE`.
+    pub word: &'static str,
+    /// For example `p99 response time 24.8 -> 18.3 ms (...)`.
+    pub sentence: String,
+    /// How it should be felt.
+    pub tone: Tone,
+}
+
+/// How a statement should be felt; shown as a colour where there are colours, never by it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// An improvement.
+    Good,
+    /// A deterioration, or a failure.
+    Bad,
+    /// Worth attention.
+    Warning,
+    /// Neither.
+    Neutral,
+}
+
+/// What kind of measure a row holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Throughput, response, service, lag.
+    Latency,
+    /// Counters per transaction, sizes and other outcomes.
+    Cost,
+}
+
+/// A measure's name, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasureName {
+    /// For example `response`; for costs the whole name in words.
+    pub family: String,
+    /// For example `p99`; empty for costs and throughput.
+    pub part: String,
+    /// In a sentence, for example `p99 response time`.
+    pub title: String,
+    /// Which table it belongs to.
+    pub group: Group,
+}
+
+/// Values of a row in one unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowValues {
+    /// Their unit; may be empty.
+    pub unit: &'static str,
+    /// Of the arm compared with.
+    pub against: String,
+    /// Of the arm compared.
+    pub value: String,
+}
+
+/// The arm's name; `arm 3` where the document has no such arm.
+#[must_use]
+pub fn arm_name(document: &SessionDocument, arm: u32) -> String {
+    match document.arms.get(arm as usize) {
+        Some(found) if !found.name.trim().is_empty() => found.name.clone(),
+        _ => format!("arm {arm}"),
+    }
+}
+
+/// The verdict's word.
+#[must_use]
+pub const fn verdict_word(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::Better => "BETTER",
+        VerdictKind::Worse => "WORSE",
+        VerdictKind::NoMaterialDifference => "NO MATERIAL DIFFERENCE",
+        VerdictKind::Inconclusive => "INCONCLUSIVE",
+        VerdictKind::Invalid => "INVALID",
+    }
+}
+
+/// How a verdict should be felt.
+#[must_use]
+pub const fn verdict_tone(kind: VerdictKind) -> Tone {
+    match kind {
+        VerdictKind::Better => Tone::Good,
+        VerdictKind::Worse | VerdictKind::Invalid => Tone::Bad,
+        VerdictKind::Inconclusive => Tone::Warning,
+        VerdictKind::NoMaterialDifference => Tone::Neutral,
+    }
+}
+
+/// How a row's conclusion should be felt.
+#[must_use]
+pub const fn row_tone(kind: RowKind) -> Tone {
+    match kind {
+        RowKind::Better => Tone::Good,
+        RowKind::Worse => Tone::Bad,
+        RowKind::Unclear | RowKind::TooFew => Tone::Warning,
+        RowKind::Same | RowKind::NoDifferenceSeen | RowKind::NotTested => Tone::Neutral,
+    }
+}
+
+/// The mark at a row's end: `better`, `~`, `same(5%)`, `?`.
+#[must_use]
+pub fn row_mark(kind: RowKind, margin_ratio: f64) -> String {
+    match kind {
+        RowKind::Better => "better".to_owned(),
+        RowKind::Worse => "worse".to_owned(),
+        RowKind::Same => {
+            let margin = number::percent(margin_ratio);
+            format!("same({})", margin.replace(".0%", "%"))
+        }
+        RowKind::NoDifferenceSeen => "~".to_owned(),
+        RowKind::Unclear => "?".to_owned(),
+        RowKind::TooFew => "too few".to_owned(),
+        RowKind::NotTested => "not tested".to_owned(),
+    }
+}
+
+/// What the marks mean.
+pub const LEGEND: &str = "better, worse: shown; same(x%): shown equal within x%; \
+     ~ no difference seen; ? inconclusive; too few: samples or stalls";
+
+/// Takes a measure's name apart.
+#[must_use]
+pub fn measure_name(measure: &str) -> MeasureName {
+    let split = measure.split_once('_');
+    match (measure, split) {
+        ("throughput", _) => MeasureName {
+            family: "throughput".to_owned(),
+            part: String::new(),
+            title: "throughput".to_owned(),
+            group: Group::Latency,
+        },
+        (_, Some((family @ ("response" | "service" | "lag"), part))) => {
+            // Both `p99.9` and `p99_9` name the same percentile.
+            let part = part.replace('_', ".");
+            let noun =
+                if family == "lag" { "schedule lag".to_owned() } else { format!("{family} time") };
+            MeasureName {
+                title: format!("{part} {noun}"),
+                family: family.to_owned(),
+                part,
+                group: Group::Latency,
+            }
+        }
+        _ => {
+            let name = measure.strip_suffix("_per_transaction").unwrap_or(measure);
+            let words = match name.split_once('.') {
+                Some(("relation_size_bytes", relation)) => format!("size of {relation}"),
+                // A server's counter keeps the name under which one looks it up.
+                Some(_) => name.to_owned(),
+                None => name.replace('_', " ").replace("wal", "WAL"),
+            };
+            MeasureName {
+                title: words.clone(),
+                family: words,
+                part: String::new(),
+                group: Group::Cost,
+            }
+        }
+    }
+}
+
+/// A cost's name for a table, with what it is relative to.
+#[must_use]
+pub fn cost_label(measure: &str) -> String {
+    let words = measure_name(measure).title;
+    if measure.ends_with("_per_transaction") { format!("{words} / transaction") } else { words }
+}
+
+/// Sorts the parts of a family: mean first, then percentiles ascending, then the maximum.
+#[must_use]
+pub fn part_order(part: &str) -> u64 {
+    match part {
+        "" => 0,
+        "mean" => 1,
+        "max" => u64::MAX,
+        other => other
+            .strip_prefix('p')
+            .and_then(|digits| digits.parse::<f64>().ok())
+            .filter(|percent| (0.0..=100.0).contains(percent))
+            .map_or(u64::MAX - 1, |percent| 2 + (percent * 1e6) as u64),
+    }
+}
+
+/// The role's word.
+#[must_use]
+pub const fn role_word(role: ArmRole) -> &'static str {
+    match role {
+        ArmRole::Baseline => "baseline",
+        ArmRole::Contender => "contender",
+        ArmRole::Control => "control",
+    }
+}
+
+/// The row of the primary measure.
+#[must_use]
+pub fn primary_row(comparison: &Comparison) -> Option<&MeasureRow> {
+    comparison.rows.iter().find(|row| row.is_primary).or_else(|| comparison.rows.first())
+}
+
+/// A row's two values in one unit. `is_at_least` marks values that censored transactions make a
+/// lower bound.
+#[must_use]
+pub fn row_values(
+    document: &SessionDocument,
+    comparison: &Comparison,
+    row: &MeasureRow,
+) -> RowValues {
+    let largest = [row.against_value, row.value]
+        .into_iter()
+        .flatten()
+        .filter(|value| value.is_finite())
+        .fold(0.0_f64, |largest, value| largest.max(value.abs()));
+    let (unit, size) = match row.unit.as_str() {
+        "ns" => number::time_unit(largest),
+        "bytes" => number::bytes_unit(largest),
+        "per_s" => ("/s", 1.0),
+        _ => ("", 1.0),
+    };
+    let show = |value: Option<f64>, arm: u32| match value {
+        Some(value) if is_lower_bound(document, &row.measure, arm) => {
+            format!(">={}", number::significant(value / size))
+        }
+        value => number::maybe(value.map(|value| value / size)),
+    };
+    RowValues {
+        unit,
+        against: show(row.against_value, comparison.against),
+        value: show(row.value, comparison.arm),
+    }
+}
+
+/// The verdict in one sentence.
+#[must_use]
+pub fn verdict(document: &SessionDocument) -> Statement {
+    let Some(analysis) = &document.analysis else {
+        let sentence = document.incomplete.as_ref().map_or_else(
+            || "no block is complete yet: nothing can be compared".to_owned(),
+            |reason| format!("no block is complete, nothing can be compared: {reason}"),
+        );
+        return Statement { word: "NO VERDICT", sentence, tone: Tone::Warning };
+    };
+    let comparison = &analysis.comparison;
+    let kind = comparison.verdict.kind;
+    let sentence = if kind == VerdictKind::Invalid {
+        invalid_sentence(analysis)
+    } else {
+        comparison_sentence(document, analysis, comparison)
+    };
+    Statement { word: verdict_word(kind), sentence, tone: verdict_tone(kind) }
+}
+
+/// What qualifies the verdict: the control arm, what became worse, what the session cannot carry.
+#[must_use]
+pub fn caveats(document: &SessionDocument) -> Vec<Statement> {
+    let mut said = Vec::new();
+    let Some(analysis) = &document.analysis else { return said };
+    let verdict = &analysis.comparison.verdict;
+    if matches!(verdict.kind, VerdictKind::Invalid | VerdictKind::Inconclusive) {
+        for reason in &verdict.reasons {
+            said.push(statement("because", reason.clone(), Tone::Neutral));
+        }
+    }
+    if verdict.kind == VerdictKind::Invalid {
+        said.extend(incompleteness(document));
+        return said;
+    }
+    for comparison in &analysis.further {
+        said.push(further_statement(document, analysis, comparison));
+    }
+    let is_good = matches!(verdict.kind, VerdictKind::Better | VerdictKind::NoMaterialDifference);
+    for row in &analysis.comparison.rows {
+        if row.kind == RowKind::Worse && !row.is_primary {
+            let values = row_values(document, &analysis.comparison, row);
+            said.push(statement(
+                if is_good { "but WORSE" } else { "also WORSE" },
+                format!(
+                    "{} {} -> {} {}{}",
+                    measure_name(&row.measure).title,
+                    values.against,
+                    values.value,
+                    values.unit,
+                    change_in_brackets(row),
+                ),
+                Tone::Bad,
+            ));
+        }
+    }
+    said.extend(worse_thresholds(document, analysis, is_good));
+    if verdict.is_below_floor {
+        let floor = analysis.floor_ratio.map(number::percent).unwrap_or_default();
+        said.push(statement(
+            "note",
+            format!("the change does not exceed this session's own A/A floor ({floor})"),
+            Tone::Warning,
+        ));
+    }
+    if !analysis.is_paired {
+        said.push(statement(
+            "unpaired",
+            "the runs come from different sessions: weak evidence, whatever the numbers".to_owned(),
+            Tone::Warning,
+        ));
+    }
+    if document.protocol.is_quick {
+        let detectable = primary_row(&analysis.comparison)
+            .and_then(|row| row.detectable_ratio)
+            .map_or_else(String::new, |ratio| {
+                format!("; changes below about {} would go unseen", number::percent(ratio))
+            });
+        said.push(statement("quick", format!("few and short pairs{detectable}"), Tone::Warning));
+    }
+    said.extend(incompleteness(document));
+    said
+}
+
+/// Whether the session can carry a verdict, in one sentence, with all gates that say more.
+#[must_use]
+pub fn validity(analysis: &Analysis) -> (Statement, Vec<&Gate>) {
+    let count = |status| analysis.gates.iter().filter(|gate| gate.status == status).count();
+    let failed = count(GateStatus::Failed);
+    let warned = count(GateStatus::Warned);
+    let held = count(GateStatus::Passed) + warned;
+    let skipped = count(GateStatus::NotApplicable);
+    let mut sentence = if failed > 0 {
+        format!("{failed} of {} conditions do not hold", failed + held)
+    } else if held == 0 {
+        "no condition could be checked".to_owned()
+    } else {
+        format!("all {held} conditions hold")
+    };
+    if warned > 0 {
+        let _ = write!(sentence, ", {warned} with a remark");
+    }
+    if skipped > 0 {
+        let _ = write!(sentence, " ({skipped} have no meaning here)");
+    }
+    let speaking = analysis
+        .gates
+        .iter()
+        .filter(|gate| matches!(gate.status, GateStatus::Failed | GateStatus::Warned))
+        .collect();
+    let (word, tone) = if failed > 0 {
+        ("INVALID", Tone::Bad)
+    } else if held == 0 {
+        ("UNCHECKED", Tone::Warning)
+    } else {
+        ("VALID", Tone::Neutral)
+    };
+    (Statement { word, sentence, tone }, speaking)
+}
+
+/// What differs between the arms, one line each; undeclared differences are marked by the tone.
+#[must_use]
+pub fn changed(document: &SessionDocument) -> Vec<Statement> {
+    document
+        .differences
+        .iter()
+        .map(|difference| {
+            let side =
+                |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
+            let of = if document.arms.len() > 2 {
+                format!(" ({})", arm_name(document, difference.arm))
+            } else {
+                String::new()
+            };
+            statement(
+                if difference.is_declared { "declared" } else { "UNDECLARED" },
+                format!(
+                    "{}: {} -> {}{of}",
+                    difference.what,
+                    side(&difference.baseline),
+                    side(&difference.other)
+                ),
+                if difference.is_declared { Tone::Neutral } else { Tone::Warning },
+            )
+        })
+        .collect()
+}
+
+/// What is equal, to go with what differs.
+#[must_use]
+pub fn unchanged(document: &SessionDocument) -> String {
+    let settings = document.arms.iter().map(|arm| arm.captured_settings.len()).max().unwrap_or(0);
+    let mut parts = Vec::new();
+    if settings > 0 {
+        let differing = document
+            .differences
+            .iter()
+            .filter(|difference| difference.what.starts_with("setting "))
+            .count();
+        parts.push(format!(
+            "{} of {settings} recorded settings are equal",
+            settings.saturating_sub(differing)
+        ));
+    }
+    let hashes: Vec<_> = document.runs.iter().filter_map(|run| run.data_hash.as_deref()).collect();
+    if let Some(first) = hashes.first()
+        && hashes.len() == document.runs.len()
+        && hashes.iter().all(|hash| hash == first)
+    {
+        let short: String = first.chars().take(8).collect();
+        parts.push(format!("data restored to {short} before every run"));
+    }
+    parts.join("; ")
+}
+
+/// How the session was run, in one sentence.
+#[must_use]
+pub fn protocol_sentence(document: &SessionDocument) -> String {
+    let protocol = &document.protocol;
+    let blocks = protocol.block_order.len();
+    let mut text = format!(
+        "{blocks} block{} of {} runs{}, each run {}",
+        if blocks == 1 { "" } else { "s" },
+        document.arms.len(),
+        order_text(document),
+        number::length(protocol.duration_ns),
+    );
+    text.push_str(&match protocol.arrival {
+        Arrival::Closed => ", closed loop".to_owned(),
+        Arrival::Poisson { rate_per_s } => {
+            format!(", random arrivals at {} per second", number::significant(rate_per_s))
+        }
+        Arrival::Constant { rate_per_s } => {
+            format!(", one arrival every {}", number::time(1e9 / rate_per_s))
+        }
+    });
+    let _ = write!(text, ", {} clients in {} threads", protocol.clients, protocol.threads);
+    text.push_str(match protocol.query_mode {
+        QueryMode::Simple => ", simple protocol",
+        QueryMode::Extended => ", extended protocol",
+        QueryMode::Prepared => ", prepared statements",
+    });
+    text.push_str(&match protocol.cache_state {
+        CacheState::Cold => ", cold cache".to_owned(),
+        CacheState::Warmed { duration_ns } => {
+            format!(", warmed for {}", number::length(duration_ns))
+        }
+        CacheState::CarriedOver => ", cache and data carried over from the run before".to_owned(),
+    });
+    if let Some(scale) = protocol.scale {
+        let _ = write!(text, ", scale {scale}");
+    }
+    if let Some(fillfactor) = protocol.fillfactor {
+        let _ = write!(text, ", fillfactor {fillfactor}");
+    }
+    let _ = write!(text, "; workload {}; seed {}.", scripts_text(document), protocol.seed);
+    text
+}
+
+/// The order of runs, such as ` in order AB BA BA AB`; empty where it is not known.
+fn order_text(document: &SessionDocument) -> String {
+    let order = &document.protocol.block_order;
+    if order.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> =
+        order.iter().take(16).map(|block| block.iter().map(|arm| letter(*arm)).collect()).collect();
+    let more = if order.len() > 16 { " ..." } else { "" };
+    format!(" in order {}{more}", shown.join(" "))
+}
+
+/// A letter for an arm: A is the baseline.
+#[must_use]
+pub fn letter(arm: u32) -> char {
+    u8::try_from(arm).ok().filter(|arm| *arm < 26).map_or('?', |arm| char::from(b'A' + arm))
+}
+
+/// The scripts with their weights.
+#[must_use]
+pub fn scripts_text(document: &SessionDocument) -> String {
+    let scripts = &document.protocol.scripts;
+    match scripts.as_slice() {
+        [] => "not recorded".to_owned(),
+        [only] => only.name.clone(),
+        several => several
+            .iter()
+            .map(|script| format!("{}@{}", script.name, script.weight))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+/// The command line that repeats the session, quoted for a POSIX shell.
+#[must_use]
+pub fn rerun(document: &SessionDocument) -> String {
+    document.command.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A measured run's name: `run 3 (block 1, B, instance 0)`.
+#[must_use]
+pub fn run_name(run: &Run) -> String {
+    format!("run {} (block {}, arm {})", run.index, run.block, letter(run.arm))
+}
+
+/// Words for a kind of event.
+#[must_use]
+pub fn event_words(kind: &str) -> String {
+    match kind {
+        "none" => "none of these".to_owned(),
+        "all" => "all stalled time".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+/// The method in a paragraph.
+pub const METHODS: &str = "Each block holds one run of every arm with the same seed, data and arrival schedule; \
+the order within blocks is random and balanced. Latency is taken from the planned start of a transaction \
+(response), from its actual start (service), and their difference is the schedule lag, so that a stalled \
+server cannot hide its stall by stopping the client. The unit of evidence is the pair, never the \
+transaction: for each measure the log ratios of the pairs enter an exact sign-flip test, and the interval \
+is that test inverted. Percentiles follow the nearest-rank rule and are compared run by run; where fewer \
+than ten samples of a run, or three stalls in all, lie beyond one, it is marked as resting on too few. \
+Secondary rows are adjusted together by the max-T method; one primary measure, named before the first \
+run, decides. The noise floor is the largest difference between two physical instances of the same arm.";
+
+/// Sources of the method.
+pub const REFERENCES: [&str; 7] = [
+    "B. Schroeder, A. Wierman, M. Harchol-Balter: Open Versus Closed: A Cautionary Tale. NSDI 2006.",
+    "T. Kalibera, R. Jones: Rigorous Benchmarking in Reasonable Time. ISMM 2013.",
+    "A. Georges, D. Buytaert, L. Eeckhout: Statistically Rigorous Java Performance Evaluation. OOPSLA 2007.",
+    "A. Abedi, T. Brecht: Conducting Repeatable Experiments in Highly Variable Cloud Computing Environments. ICPE 2017.",
+    "K. Doksum: Empirical Probability Plots and Statistical Inference for Nonlinear Models in the Two-Sample Case. Annals of Statistics 2(2), 1974.",
+    "P. H. Westfall, S. S. Young: Resampling-Based Multiple Testing. Wiley 1993.",
+    "R. A. Fisher: The Design of Experiments. Oliver and Boyd 1935.",
+];
+
+fn statement(word: &'static str, sentence: String, tone: Tone) -> Statement {
+    Statement { word, sentence, tone }
+}
+
+fn invalid_sentence(analysis: &Analysis) -> String {
+    let failed: Vec<&str> = analysis
+        .gates
+        .iter()
+        .filter(|gate| gate.status == GateStatus::Failed)
+        .map(|gate| gate.name.as_str())
+        .collect();
+    if failed.is_empty() {
+        "this session cannot carry a verdict".to_owned()
+    } else {
+        format!("this session cannot carry a verdict; what failed: {}", failed.join(", "))
+    }
+}
+
+fn comparison_sentence(
+    document: &SessionDocument,
+    analysis: &Analysis,
+    comparison: &Comparison,
+) -> String {
+    let Some(row) = primary_row(comparison) else {
+        return "no measure was compared".to_owned();
+    };
+    let values = row_values(document, comparison, row);
+    let mut text =
+        format!("{} {} -> {}", measure_name(&row.measure).title, values.against, values.value);
+    if !values.unit.is_empty() {
+        let _ = write!(text, " {}", values.unit);
+    }
+    let mut inside = Vec::new();
+    if let Some(change) = row.change_ratio {
+        inside.push(number::change(change));
+    }
+    if let (Some(low), Some(high)) = (row.low_ratio, row.high_ratio) {
+        inside.push(format!("95% CI {}", number::interval_percent(low, high)));
+    }
+    inside.push(format!("{} pair{}", analysis.pairs, if analysis.pairs == 1 { "" } else { "s" }));
+    if row.p.is_some() {
+        inside.push(format!("p={}", number::probability(row.p)).replace("=<", "<"));
+    }
+    let _ = write!(text, " ({})", inside.join(", "));
+    let verdict = &comparison.verdict;
+    let margin = number::percent(document.protocol.margin_ratio).replace(".0%", "%");
+    match verdict.kind {
+        VerdictKind::Better | VerdictKind::Worse if verdict.is_beyond_margin => {
+            let _ = write!(text, ", by at least {margin}");
+        }
+        VerdictKind::NoMaterialDifference => {
+            let _ = write!(text, ", shown smaller than {margin}");
+        }
+        VerdictKind::Inconclusive => {
+            if let Some(pairs) = verdict.pairs_needed {
+                let _ = write!(text, "; about {pairs} pairs would settle {margin}");
+            }
+        }
+        _ => {}
+    }
+    text
+}
+
+fn change_in_brackets(row: &MeasureRow) -> String {
+    let Some(change) = row.change_ratio else { return String::new() };
+    match (row.low_ratio, row.high_ratio) {
+        (Some(low), Some(high)) => {
+            format!(" ({}, CI {})", number::change(change), number::interval_percent(low, high))
+        }
+        _ => format!(" ({})", number::change(change)),
+    }
+}
+
+fn further_statement(
+    document: &SessionDocument,
+    analysis: &Analysis,
+    comparison: &Comparison,
+) -> Statement {
+    let arm = arm_name(document, comparison.arm);
+    let against = arm_name(document, comparison.against);
+    let kind = comparison.verdict.kind;
+    let relation = match kind {
+        VerdictKind::Better => "is BETTER than",
+        VerdictKind::Worse => "is WORSE than",
+        VerdictKind::NoMaterialDifference => "does not differ materially from",
+        VerdictKind::Inconclusive => "cannot be told from",
+        VerdictKind::Invalid => {
+            return statement(
+                "control",
+                format!("'{arm}' cannot be judged against '{against}'"),
+                Tone::Bad,
+            );
+        }
+    };
+    let figures = comparison_sentence(document, analysis, comparison);
+    statement("control", format!("'{arm}' {relation} '{against}': {figures}"), verdict_tone(kind))
+}
+
+fn worse_thresholds(
+    document: &SessionDocument,
+    analysis: &Analysis,
+    is_good: bool,
+) -> Vec<Statement> {
+    let mut said = Vec::new();
+    let rows = &analysis.comparison.exceedance;
+    // The strictest shown, and the most suspicious of those too rare to test (study 2's far tail).
+    let shown = rows.iter().rev().find(|row| row.kind == RowKind::Worse);
+    let rare = rows.iter().find(|row| {
+        row.kind == RowKind::TooFew
+            && match (row.against_per_million, row.per_million) {
+                (Some(against), Some(own)) => own > 1.5 * against && row.count >= 10,
+                _ => false,
+            }
+    });
+    for row in shown.into_iter().chain(rare) {
+        let rate = |value: Option<f64>| number::maybe(value);
+        let word = match (row.kind, is_good) {
+            (RowKind::Worse, true) => "but WORSE",
+            (RowKind::Worse, false) => "also WORSE",
+            _ => "look at",
+        };
+        let remark = if row.kind == RowKind::TooFew {
+            format!(" ({} and {} stalls: too few to be sure)", row.against_episodes, row.episodes)
+        } else {
+            String::new()
+        };
+        said.push(statement(
+            word,
+            format!(
+                "at least {}: {} -> {} per million{remark}",
+                number::time_short(row.threshold_ns),
+                rate(row.against_per_million),
+                rate(row.per_million)
+            ),
+            if row.kind == RowKind::Worse { Tone::Bad } else { Tone::Warning },
+        ));
+    }
+    let _ = document;
+    said
+}
+
+fn incompleteness(document: &SessionDocument) -> Option<Statement> {
+    let reason = document.incomplete.as_ref()?;
+    Some(statement("incomplete", format!("the session was not finished: {reason}"), Tone::Warning))
+}
+
+/// Whether some run of the arm had censored transactions below this measure's percentile.
+fn is_lower_bound(document: &SessionDocument, measure: &str, arm: u32) -> bool {
+    let Some((family, part)) = measure.split_once('_') else { return false };
+    let part = part.replace('_', ".");
+    let q = match part.as_str() {
+        "max" => 1.0,
+        other => match other.strip_prefix('p').and_then(|digits| digits.parse::<f64>().ok()) {
+            Some(percent) => percent / 100.0,
+            None => return false,
+        },
+    };
+    document.runs.iter().filter(|run| run.arm == arm).any(|run| {
+        let summary = match family {
+            "response" => &run.response,
+            "service" => &run.service,
+            "lag" => &run.lag,
+            _ => return false,
+        };
+        summary.percentiles.iter().any(|found| (found.q - q).abs() < 1e-9 && found.is_lower_bound)
+    })
+}
+
+fn shell_quoted(word: &str) -> String {
+    let is_plain = !word.is_empty()
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn measures_are_named_as_people_say_them() {
+        for (measure, title) in [
+            ("response_p99", "p99 response time"),
+            ("response_p99_9", "p99.9 response time"),
+            ("service_p99.9", "p99.9 service time"),
+            ("lag_max", "max schedule lag"),
+            ("throughput", "throughput"),
+            ("wal_bytes_per_transaction", "WAL bytes"),
+            ("relation_size_bytes.stock_pkey", "size of stock_pkey"),
+            ("pg_stat_io.evictions_per_transaction", "pg_stat_io.evictions"),
+        ] {
+            assert_eq!(measure_name(measure).title, title);
+        }
+    }
+
+    #[test]
+    fn an_invalid_session_offers_no_percentages() {
+        for (name, document) in fixture::odd_sessions() {
+            if name == "invalid" {
+                let said = verdict(&document);
+                assert_eq!(said.word, "INVALID");
+                assert!(!said.sentence.contains('%'), "{}", said.sentence);
+                assert!(said.sentence.contains("rate"), "{}", said.sentence);
+            }
+        }
+    }
+
+    #[test]
+    fn a_good_verdict_does_not_hide_what_became_worse() {
+        let mut document = fixture::session(fixture::TINY);
+        let comparison = &mut document.analysis.as_mut().unwrap().comparison;
+        comparison.verdict.kind = VerdictKind::Better;
+        for row in &mut comparison.rows {
+            row.kind = if row.measure == "throughput" { RowKind::Worse } else { RowKind::Better };
+        }
+        comparison.exceedance[9].kind = RowKind::Worse;
+        let said = caveats(&document);
+        let worse: Vec<&Statement> = said.iter().filter(|s| s.word == "but WORSE").collect();
+        assert_eq!(worse.len(), 2, "{said:?}");
+        assert!(worse[0].sentence.starts_with("throughput"));
+        assert!(worse[1].sentence.starts_with("at least 1 s"));
+    }
+
+    #[test]
+    fn a_censored_tail_is_a_lower_bound_and_says_so() {
+        let mut document = fixture::session(fixture::TINY);
+        for percentile in &mut document.runs[0].response.percentiles {
+            percentile.is_lower_bound = percentile.q > 0.98;
+        }
+        let comparison = document.analysis.as_ref().unwrap().comparison.clone();
+        let row = &comparison.rows[0];
+        assert_eq!(row.measure, "response_p99");
+        assert!(row_values(&document, &comparison, row).against.starts_with(">="));
+        assert!(!row_values(&document, &comparison, row).value.starts_with(">="));
+    }
+
+    #[test]
+    fn the_command_to_repeat_survives_a_shell() {
+        let mut document = fixture::session(fixture::TINY);
+        document.command =
+            ["evenkeel", "two words", "it's", "", "a=b", "$(x)"].map(String::from).to_vec();
+        assert_eq!(rerun(&document), "evenkeel 'two words' 'it'\\''s' '' a=b '$(x)'");
+    }
+}
