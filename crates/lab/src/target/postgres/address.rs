@@ -464,11 +464,13 @@ impl Resolver<'_> {
         choices: &[(&str, T)],
     ) -> Result<T, AddressError> {
         let Some(value) = self.text(name) else { return Ok(default) };
-        choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
-            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-            let shown = crate::text::excerpt(value, 40);
-            self.error(name, &format!("{name} is \"{shown}\"; it can be {}", words.join(", ")))
-        })
+        choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(
+            || {
+                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+                let shown = crate::text::excerpt(value, 40);
+                self.error(name, &format!("{name} is \"{shown}\"; it can be {}", words.join(", ")))
+            },
+        )
     }
 
     fn refuse_other_encodings(&self) -> Result<(), AddressError> {
@@ -512,8 +514,7 @@ impl Resolver<'_> {
         let root_certificates = match self.text("sslrootcert") {
             Some("system") => RootCertificates::System,
             Some(path) => RootCertificates::File(PathBuf::from(path)),
-            None => user_file("root.crt")
-                .map_or(RootCertificates::Default, RootCertificates::File),
+            None => user_file("root.crt").map_or(RootCertificates::Default, RootCertificates::File),
         };
         let mode = match (mode, &root_certificates) {
             // Anybody can get a certificate of a public authority, for some name.
@@ -528,7 +529,8 @@ impl Resolver<'_> {
             (Some(TlsMode::Require), RootCertificates::File(_)) => Some(TlsMode::VerifyAuthority),
             (mode, _) => mode,
         };
-        let direct = self.choice("sslnegotiation", false, &[("postgres", false), ("direct", true)])?;
+        let direct =
+            self.choice("sslnegotiation", false, &[("postgres", false), ("direct", true)])?;
         if direct && mode.is_some_and(|mode| mode < TlsMode::Require) {
             return Err(self.error(
                 "sslnegotiation",
@@ -620,9 +622,10 @@ impl Resolver<'_> {
             }
             return Ok(());
         }
-        let path = self.text("passfile").map(PathBuf::from).or_else(|| {
-            self.surroundings.home_directory.as_ref().map(|home| home.join(".pgpass"))
-        });
+        let path = self
+            .text("passfile")
+            .map(PathBuf::from)
+            .or_else(|| self.surroundings.home_directory.as_ref().map(|home| home.join(".pgpass")));
         let Some(path) = path else { return Ok(()) };
         let file = match password::PasswordFile::read(&path) {
             Ok(Some(file)) => file,

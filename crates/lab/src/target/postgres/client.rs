@@ -225,8 +225,12 @@ impl Client {
                         is_finished: false,
                     });
                 }
-                tag::ERROR | tag::READY | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION
-                | tag::EMPTY_QUERY | tag::COPY_OUT => {
+                tag::ERROR
+                | tag::READY
+                | tag::COMMAND_COMPLETE
+                | tag::ROW_DESCRIPTION
+                | tag::EMPTY_QUERY
+                | tag::COPY_OUT => {
                     self.result(deadline)?;
                     return Err(ClientError::Unexpected(format!(
                         "{}: the statement is not a COPY ... FROM STDIN",

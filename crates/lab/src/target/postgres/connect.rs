@@ -23,9 +23,7 @@ use postgres_protocol::message::frontend;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use super::address::{
-    Address, ChannelBindingPolicy, Endpoint, Host, SessionAttributes, TlsMode,
-};
+use super::address::{Address, ChannelBindingPolicy, Endpoint, Host, SessionAttributes, TlsMode};
 use super::protocol::{Body, HEADER_BYTES, Malformed, error_fields, tag, transaction_status};
 use super::transport::Transport;
 use super::wire::{Deadline, Wire, WireError};
@@ -57,10 +55,7 @@ pub(super) struct Connected {
 }
 
 /// Opens a session with the first host of `address` that grants one.
-pub(super) fn connect(
-    address: &Address,
-    runtime: &dyn Runtime,
-) -> Result<Connected, TargetError> {
+pub(super) fn connect(address: &Address, runtime: &dyn Runtime) -> Result<Connected, TargetError> {
     let mut failures = Vec::new();
     // `prefer-standby`: a first round looks for a standby, a second one takes anything.
     let rounds: &[SessionAttributes] = match address.session_attributes {
@@ -123,9 +118,7 @@ fn connect_endpoint(
     // `allow` and `prefer` are two attempts: the server may accept the one and refuse the other.
     match (mode, &result) {
         (TlsMode::Allow, Err(TargetError::Refused { .. })) => attempt(TlsMode::Require).or(result),
-        (TlsMode::Prefer, Err(TargetError::Refused { .. })) => {
-            attempt(TlsMode::Disable).or(result)
-        }
+        (TlsMode::Prefer, Err(TargetError::Refused { .. })) => attempt(TlsMode::Disable).or(result),
         _ => result,
     }
 }

@@ -183,7 +183,12 @@ fn parse_keywords(text: &str) -> Result<Parameters, AddressError> {
             ));
         }
         if name.is_empty() {
-            return Err(at(text, start, "a keyword is missing before \"=\"", "write keyword=value"));
+            return Err(at(
+                text,
+                start,
+                "a keyword is missing before \"=\"",
+                "write keyword=value",
+            ));
         }
         i = skip_spaces(i + 1);
         let value_start = i;
@@ -383,7 +388,10 @@ impl Uri<'_> {
                 continue;
             }
             let digit = |at: usize| {
-                bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16)).map(|digit| digit as u8)
+                bytes
+                    .get(at)
+                    .and_then(|byte| char::from(*byte).to_digit(16))
+                    .map(|digit| digit as u8)
             };
             let (Some(high), Some(low)) = (digit(i + 1), digit(i + 2)) else {
                 return Err(self.error(
@@ -449,8 +457,14 @@ mod tests {
     #[test]
     fn connection_strings_mean_what_they_mean_to_libpq() {
         let cases = [
-            ("postgresql://uri-user:secret@host:12345/db", "dbname=db | host=host | password=secret | port=12345 | user=uri-user"),
-            ("postgresql://uri-user@host:12345/db", "dbname=db | host=host | port=12345 | user=uri-user"),
+            (
+                "postgresql://uri-user:secret@host:12345/db",
+                "dbname=db | host=host | password=secret | port=12345 | user=uri-user",
+            ),
+            (
+                "postgresql://uri-user@host:12345/db",
+                "dbname=db | host=host | port=12345 | user=uri-user",
+            ),
             ("postgresql://host/db", "dbname=db | host=host"),
             ("postgresql://host:12345/", "host=host | port=12345"),
             ("postgres://host", "host=host"),
@@ -462,10 +476,16 @@ mod tests {
             ("postgresql://[::1]:5433/db", "dbname=db | host=::1 | port=5433"),
             ("postgresql://[2001:db8::1234]/", "host=2001:db8::1234"),
             ("postgresql://a,b:2,[::1]:3/x", "dbname=x | host=a,b,::1 | port=,2,3"),
-            ("postgresql://%2Fvar%2Flib%2Fpostgresql/dbname", "dbname=dbname | host=/var/lib/postgresql"),
+            (
+                "postgresql://%2Fvar%2Flib%2Fpostgresql/dbname",
+                "dbname=dbname | host=/var/lib/postgresql",
+            ),
             ("postgresql:///?host=/path/to/socket", "host=/path/to/socket"),
             ("postgresql://host?ssl=true", "host=host | sslmode=require"),
-            ("postgresql://host/db?hostaddr=127.0.0.1", "dbname=db | host=host | hostaddr=127.0.0.1"),
+            (
+                "postgresql://host/db?hostaddr=127.0.0.1",
+                "dbname=db | host=host | hostaddr=127.0.0.1",
+            ),
             ("postgres://user@/db", "dbname=db | user=user"),
             ("host=a port = 5433  dbname='my db'", "dbname=my db | host=a | port=5433"),
             (r"user='o\'brien' password=a\\b", r"password=a\b | user=o'brien"),
@@ -474,10 +494,16 @@ mod tests {
             ("", ""),
             ("postgresql://host:12345?badparam=x", "error: connection string, character 25"),
             ("postgresql://[::1", "error: connection string, character 14: the bracket"),
-            ("postgresql://[]", "error: connection string, character 14: the IPv6 address is empty"),
+            (
+                "postgresql://[]",
+                "error: connection string, character 14: the IPv6 address is empty",
+            ),
             ("postgresql://[::1]x", "error: connection string, character 19: unexpected text"),
             ("postgresql://host?zzz", "error: connection string, character 19: \"=\" is missing"),
-            ("postgresql://host?user=a=b", "error: connection string, character 25: a second \"=\""),
+            (
+                "postgresql://host?user=a=b",
+                "error: connection string, character 25: a second \"=\"",
+            ),
             ("postgresql://%", "error: connection string, character 14: \"%\" is not followed"),
             ("postgresql://%g1", "error: connection string, character 14: \"%\" is not followed"),
             ("postgresql://%00", "error: connection string, character 14: %00"),
@@ -486,7 +512,10 @@ mod tests {
             ("host=a b", "error: connection string, character 9: \"=\" is missing"),
             ("=a", "error: connection string, character 1: a keyword is missing"),
             ("é='", "error: connection string, character 3: the quote"),
-            ("host=a requiressl=1", "error: connection string, character 8: parameter \"requiressl\" of libpq is not supported"),
+            (
+                "host=a requiressl=1",
+                "error: connection string, character 8: parameter \"requiressl\" of libpq is not supported",
+            ),
         ];
         for (text, expected) in cases {
             let found = shown(text);

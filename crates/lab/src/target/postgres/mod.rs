@@ -9,12 +9,15 @@
 //! - [`session`]: load, never blocking.
 
 pub mod address;
+mod answers;
 pub mod client;
 mod connect;
 mod conninfo;
 mod password;
 mod protocol;
 mod service_file;
+pub mod session;
+mod statement;
 mod tls;
 mod transport;
 mod wire;

@@ -280,6 +280,16 @@ pub(super) mod write {
         }
     }
 
+    /// Stores the length of the value that was written behind `start`, at `start`; unlike a
+    /// message's, it does not count itself.
+    #[inline]
+    pub(in crate::target::postgres) fn set_value_length(output: &mut [u8], start: usize) {
+        let length = u32::try_from(output.len() - start - 4).unwrap_or(u32::MAX);
+        if let Some(place) = output.get_mut(start..start + 4) {
+            place.copy_from_slice(&length.to_be_bytes());
+        }
+    }
+
     /// A text and its NUL.
     pub(in crate::target::postgres) fn c_string(output: &mut Vec<u8>, text: &str) {
         output.extend_from_slice(text.as_bytes());
@@ -295,11 +305,7 @@ pub(super) mod write {
                 let start = output.len();
                 output.extend_from_slice(&[0; 4]);
                 output.extend_from_slice(bytes);
-                // The length of a value does not count itself.
-                let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-                if let Some(place) = output.get_mut(start..start + 4) {
-                    place.copy_from_slice(&length.to_be_bytes());
-                }
+                set_value_length(output, start);
             }
         }
     }
@@ -321,6 +327,9 @@ pub(super) mod write {
     pub(in crate::target::postgres) const DESCRIBE_PORTAL: &[u8] = b"D\0\0\0\x06P\0";
     /// Execute of the unnamed portal, all rows.
     pub(in crate::target::postgres) const EXECUTE: &[u8] = b"E\0\0\0\x09\0\0\0\0\0";
+    /// The two above in one piece.
+    pub(in crate::target::postgres) const DESCRIBE_AND_EXECUTE: &[u8] =
+        b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0";
     pub(in crate::target::postgres) const SYNC: &[u8] = b"S\0\0\0\x04";
     pub(in crate::target::postgres) const COPY_DONE: &[u8] = b"c\0\0\0\x04";
     pub(in crate::target::postgres) const TERMINATE: &[u8] = b"X\0\0\0\x04";

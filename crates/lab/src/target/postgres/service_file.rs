@@ -32,9 +32,9 @@ pub(super) fn complete(
         .get("servicefile")
         .map(|parameter| parameter.value.clone())
         .or_else(|| lookup("PGSERVICEFILE"));
-    let user_file = named.map(PathBuf::from).or_else(|| {
-        surroundings.home_directory.as_ref().map(|home| home.join(".pg_service.conf"))
-    });
+    let user_file = named
+        .map(PathBuf::from)
+        .or_else(|| surroundings.home_directory.as_ref().map(|home| home.join(".pg_service.conf")));
     let system_file = lookup("PGSYSCONFDIR")
         .map_or_else(|| PathBuf::from(SYSTEM_DIRECTORY), PathBuf::from)
         .join("pg_service.conf");

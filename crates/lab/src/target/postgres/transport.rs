@@ -169,10 +169,7 @@ fn read_tls(
     }
 }
 
-fn send_records(
-    tls: &mut rustls::ClientConnection,
-    socket: &mut RawSocket<'_>,
-) -> io::Result<()> {
+fn send_records(tls: &mut rustls::ClientConnection, socket: &mut RawSocket<'_>) -> io::Result<()> {
     while tls.wants_write() {
         tls.write_tls(socket)?;
     }

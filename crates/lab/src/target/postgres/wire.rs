@@ -61,9 +61,7 @@ impl std::fmt::Display for WireError {
         match self {
             Self::TimedOut => f.write_str("no answer within the time allowed"),
             Self::Closed => f.write_str("the server closed the connection"),
-            Self::System(error) => {
-                f.write_str(&crate::text::excerpt(&error.to_string(), 300))
-            }
+            Self::System(error) => f.write_str(&crate::text::excerpt(&error.to_string(), 300)),
             Self::Malformed(Malformed(what)) => f.write_str(what),
         }
     }
@@ -102,11 +100,7 @@ impl Wire {
     }
 
     /// Sends all of `bytes`, taking in what arrives meanwhile.
-    pub(super) fn send(
-        &mut self,
-        bytes: &[u8],
-        deadline: Deadline<'_>,
-    ) -> Result<(), WireError> {
+    pub(super) fn send(&mut self, bytes: &[u8], deadline: Deadline<'_>) -> Result<(), WireError> {
         let mut rest = bytes;
         loop {
             let result = if rest.is_empty() {

@@ -1,0 +1,398 @@
+//! A session for load: never blocks, and costs as little as can be.
+//!
+//! # Rules
+//!
+//! 1. A statement is one write and one read, where the kernel takes and gives all at once.
+//! 2. Nothing is read before the driver has seen that something is there.
+//! 3. In the steady state nothing is allocated.
+//! 4. What does not fit into the socket waits in the output; until it is sent, the session asks for
+//!    room to write and reads all the same, so that no two full buffers wait for each other.
+//! 5. In a pipeline nothing is sent until the buffer holds 64 KiB or the pipeline ends, as in libpq.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel::runtime::{Interest, Readiness, Runtime};
+
+use super::address::Address;
+use super::answers::{Answers, Broken, Prepared};
+use super::connect::{self, Connected};
+use super::protocol::{Input, write};
+use super::statement::{self, Messages};
+use super::transport::Transport;
+use crate::target::{
+    Progress, QueryMode, Request, RowSink, Session, Target, TargetError, TransactionStatus,
+};
+use crate::workload::script::{StatementId, Value, Workload};
+
+/// From how many bytes on a pipeline is sent before it ends (libpq's `OUTBUFFER_THRESHOLD`).
+const PIPELINE_FLUSH_BYTES: usize = 64 * 1024;
+
+/// An output buffer that has grown beyond this is given back once it is empty.
+const LARGEST_KEPT_OUTPUT_BYTES: usize = 1 << 20;
+
+/// A PostgreSQL server that a workload runs on.
+#[derive(Debug)]
+pub struct PostgresTarget {
+    address: Address,
+    /// The messages of the workload that was opened last, and whose they are.
+    messages: Mutex<Option<(Arc<Workload>, Arc<Messages>)>>,
+}
+
+/// One session of it.
+struct PostgresSession {
+    transport: Transport,
+    input: Input,
+    /// What is to be sent, from `sent` on.
+    output: Vec<u8>,
+    sent: usize,
+    answers: Answers,
+    messages: Arc<Messages>,
+    workload: Arc<Workload>,
+    interest: Interest,
+    /// Under which the session is registered.
+    token: Option<u64>,
+    is_pipeline: bool,
+    /// A request is under way whose end is to be reported.
+    is_busy: bool,
+    shown: String,
+}
+
+impl PostgresTarget {
+    /// The server at `address`. Nothing is sent yet.
+    #[must_use]
+    pub const fn new(address: Address) -> Self {
+        Self { address, messages: Mutex::new(None) }
+    }
+
+    fn messages(
+        &self,
+        workload: &Arc<Workload>,
+        mode: QueryMode,
+    ) -> Result<Arc<Messages>, TargetError> {
+        let mut kept = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((owner, messages)) = &*kept
+            && Arc::ptr_eq(owner, workload)
+            && messages.mode() == mode
+        {
+            return Ok(Arc::clone(messages));
+        }
+        let messages = Arc::new(Messages::new(workload, mode)?);
+        *kept = Some((Arc::clone(workload), Arc::clone(&messages)));
+        Ok(messages)
+    }
+}
+
+impl Target for PostgresTarget {
+    fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    fn connect(
+        &self,
+        runtime: &dyn Runtime,
+        workload: &Arc<Workload>,
+        mode: QueryMode,
+    ) -> Result<Box<dyn Session>, TargetError> {
+        let messages = self.messages(workload, mode)?;
+        let Connected { wire, shown, .. } = connect::connect(&self.address, runtime)?;
+        let (transport, input) = wire.into_parts();
+        Ok(Box::new(PostgresSession::new(transport, input, shown, messages, workload)))
+    }
+}
+
+impl PostgresSession {
+    fn new(
+        transport: Transport,
+        input: Input,
+        shown: String,
+        messages: Arc<Messages>,
+        workload: &Arc<Workload>,
+    ) -> Self {
+        let statement_count = match messages.mode() {
+            QueryMode::Prepared => workload.statements.len(),
+            QueryMode::Simple | QueryMode::Extended => 0,
+        };
+        Self {
+            transport,
+            input,
+            output: Vec::with_capacity(1024),
+            sent: 0,
+            answers: Answers::new(statement_count),
+            messages,
+            workload: Arc::clone(workload),
+            interest: Interest::Read,
+            token: None,
+            is_pipeline: false,
+            is_busy: false,
+            shown,
+        }
+    }
+
+    /// Writes the messages of one statement into the output, its Sync excepted.
+    #[inline]
+    fn write_statement(&mut self, id: StatementId, variables: &[Value]) -> Result<(), TargetError> {
+        let Some(statement) = self.workload.statements.get(id.0 as usize) else {
+            return Err(statement::unknown(id));
+        };
+        let start = self.output.len();
+        let result = match self.messages.mode() {
+            QueryMode::Simple => self.messages.write_query(statement, variables, &mut self.output),
+            QueryMode::Extended => {
+                self.messages.write_parse(id, &mut self.output);
+                self.messages.write_execution(id, statement, variables, &mut self.output)
+            }
+            QueryMode::Prepared => {
+                let state = self.answers.prepared(id);
+                if state != Prepared::Yes {
+                    if state == Prepared::Unknown {
+                        self.messages.write_close(id, &mut self.output);
+                    }
+                    self.messages.write_parse(id, &mut self.output);
+                    self.answers.expect_parse(id);
+                }
+                self.messages.write_execution(id, statement, variables, &mut self.output)
+            }
+        };
+        if result.is_err() {
+            self.output.truncate(start);
+        }
+        result
+    }
+
+    fn start_pipeline(&mut self) -> Result<Progress, TargetError> {
+        if self.messages.mode() == QueryMode::Simple {
+            return Err(TargetError::Configuration(
+                "pipelines need the extended protocol; use -M extended or -M prepared".to_owned(),
+            ));
+        }
+        if self.is_pipeline {
+            return Err(TargetError::Configuration("a pipeline is open already".to_owned()));
+        }
+        self.answers.begin(false);
+        self.is_pipeline = true;
+        Ok(Progress::Done)
+    }
+
+    /// Sends what waits, as far as there is room.
+    #[inline]
+    fn flush(&mut self, readiness: &mut dyn Readiness) -> Result<(), TargetError> {
+        while self.sent < self.output.len() || !self.transport.is_flushed() {
+            let result = match &self.output[self.sent..] {
+                [] => self.transport.flush().map(|()| 0),
+                rest => self.transport.write(rest),
+            };
+            match result {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.wait_for(Interest::ReadWrite, readiness);
+                }
+                Err(error) => return Err(self.write_failed(&error)),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        if self.output.capacity() > LARGEST_KEPT_OUTPUT_BYTES {
+            self.output = Vec::with_capacity(1024);
+        }
+        if self.interest == Interest::Read {
+            return Ok(());
+        }
+        self.wait_for(Interest::Read, readiness)
+    }
+
+    #[cold]
+    fn wait_for(
+        &mut self,
+        interest: Interest,
+        readiness: &mut dyn Readiness,
+    ) -> Result<(), TargetError> {
+        if self.interest == interest {
+            return Ok(());
+        }
+        self.interest = interest;
+        let Some(token) = self.token else { return Ok(()) };
+        readiness
+            .modify(self.transport.descriptor(), token, interest)
+            .map_err(|error| self.lost(error.to_string()))
+    }
+
+    /// A write failed: the server's last words, if any are there, say more than the error.
+    #[cold]
+    fn write_failed(&mut self, error: &io::Error) -> TargetError {
+        loop {
+            match self.transport.read(self.input.room()) {
+                Ok(count) if count > 0 => {
+                    self.input.filled(count);
+                    if let Err(broken) = self.take(&mut None) {
+                        return broken;
+                    }
+                }
+                _ => return self.lost(error.to_string()),
+            }
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, rows: &mut Option<&mut dyn RowSink>) -> Result<(), TargetError> {
+        match self.answers.take(self.input.pending(), rows) {
+            Ok(count) => {
+                self.input.consume(count);
+                Ok(())
+            }
+            Err(Broken::Ended(reason)) => Err(self.lost(reason)),
+            Err(Broken::Malformed(what)) => {
+                Err(TargetError::Protocol { address: self.shown.clone(), reason: what.0 })
+            }
+        }
+    }
+
+    #[inline]
+    fn finished(&mut self) -> Progress {
+        self.is_busy = false;
+        match self.answers.take_failure() {
+            None => Progress::Done,
+            Some(failure) => Progress::Failed(failure),
+        }
+    }
+
+    /// The server waits for COPY data; scripts have none.
+    #[cold]
+    fn decline_copy(&mut self, readiness: &mut dyn Readiness) -> Result<(), TargetError> {
+        self.output.extend_from_slice(b"f\0\0\0\x31a script cannot send data to COPY FROM STDIN\0");
+        // By the extended protocol the server has thrown away the Sync that came with the statement.
+        if self.messages.mode() != QueryMode::Simple {
+            self.output.extend_from_slice(write::SYNC);
+        }
+        self.flush(readiness)
+    }
+
+    #[cold]
+    fn lost(&self, reason: String) -> TargetError {
+        TargetError::Lost { address: self.shown.clone(), reason }
+    }
+}
+
+impl Session for PostgresSession {
+    fn register(&mut self, readiness: &mut dyn Readiness, token: u64) -> Result<(), TargetError> {
+        readiness
+            .register(self.transport.descriptor(), token, self.interest)
+            .map_err(|error| self.lost(format!("cannot wait for the connection: {error}")))?;
+        self.token = Some(token);
+        Ok(())
+    }
+
+    fn deregister(&mut self, readiness: &mut dyn Readiness) {
+        if self.token.take().is_some() {
+            // Fails only where the set has lost it already.
+            let _ = readiness.deregister(self.transport.descriptor());
+        }
+    }
+
+    #[inline]
+    fn submit(
+        &mut self,
+        request: Request<'_>,
+        readiness: &mut dyn Readiness,
+    ) -> Result<Progress, TargetError> {
+        if self.is_busy {
+            return Err(TargetError::Configuration(
+                "a request was submitted while another one is under way".to_owned(),
+            ));
+        }
+        match request {
+            Request::Statement { statement, variables, wants_rows } if !self.is_pipeline => {
+                self.answers.begin(wants_rows);
+                self.write_statement(statement, variables)?;
+                if self.messages.mode() != QueryMode::Simple {
+                    self.output.extend_from_slice(write::SYNC);
+                }
+                self.answers.expect_sync();
+            }
+            Request::Statement { statement, variables, .. } => {
+                self.write_statement(statement, variables)?;
+                if self.output.len() - self.sent >= PIPELINE_FLUSH_BYTES {
+                    self.flush(readiness)?;
+                }
+                return Ok(Progress::Done);
+            }
+            Request::StartPipeline => return self.start_pipeline(),
+            Request::SyncPipeline | Request::EndPipeline if !self.is_pipeline => {
+                return Err(TargetError::Configuration("no pipeline is open".to_owned()));
+            }
+            Request::SyncPipeline => {
+                self.output.extend_from_slice(write::SYNC);
+                self.answers.expect_sync();
+                return Ok(Progress::Done);
+            }
+            Request::EndPipeline => {
+                self.output.extend_from_slice(write::SYNC);
+                self.answers.expect_sync();
+                self.is_pipeline = false;
+            }
+            Request::Rollback => {
+                if self.is_pipeline {
+                    // What was queued is brought to an end first.
+                    self.output.extend_from_slice(write::SYNC);
+                    self.answers.expect_sync();
+                    self.is_pipeline = false;
+                }
+                self.answers.begin(false);
+                write::query(&mut self.output, "ROLLBACK");
+                self.answers.expect_sync();
+            }
+        }
+        self.is_busy = true;
+        self.flush(readiness)?;
+        Ok(Progress::Pending)
+    }
+
+    #[inline]
+    fn advance(
+        &mut self,
+        readiness: &mut dyn Readiness,
+        mut rows: Option<&mut dyn RowSink>,
+    ) -> Result<Progress, TargetError> {
+        if self.interest == Interest::ReadWrite {
+            self.flush(readiness)?;
+        }
+        loop {
+            let room = self.input.room();
+            let room_bytes = room.len();
+            let count = match self.transport.read(room) {
+                Ok(0) => return Err(self.lost("the server closed the connection".to_owned())),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(self.lost(error.to_string())),
+            };
+            self.input.filled(count);
+            self.take(&mut rows)?;
+            if self.answers.take_copy_declined() {
+                self.decline_copy(readiness)?;
+            }
+            // The end of the request, or a read that did not fill the room, leaves nothing behind.
+            if self.is_busy && !self.answers.is_waiting()
+                || (count < room_bytes && !self.transport.may_hold_data())
+            {
+                break;
+            }
+        }
+        match self.is_busy {
+            true if self.answers.is_waiting() => Ok(Progress::Pending),
+            true => Ok(self.finished()),
+            false => Ok(Progress::Done),
+        }
+    }
+
+    fn transaction_status(&self) -> TransactionStatus {
+        self.answers.status()
+    }
+
+    fn close(mut self: Box<Self>) {
+        // Only between messages is a goodbye understood; one that finds no room is not waited for.
+        if self.output.len() == self.sent && self.transport.is_flushed() {
+            let _ = self.transport.write(write::TERMINATE);
+        }
+        self.transport.shut_down();
+    }
+}
