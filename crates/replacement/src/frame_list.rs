@@ -1,0 +1,220 @@
+//! Doubly linked lists over small indices: the only linked structure of the crate.
+//!
+//! Several [`List`]s share one [`Links`]; an index is in at most one list at a time. Nothing is
+//! allocated after construction, and a link is 8 bytes.
+
+/// No index.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Marks an index that is in no list, in its `previous` field.
+const FREE: u32 = u32::MAX - 1;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    previous: u32,
+    next: u32,
+}
+
+/// The links of all indices below a bound.
+#[derive(Clone, Debug)]
+pub(crate) struct Links {
+    links: Vec<Link>,
+}
+
+/// One list. The head is where new indices usually enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE, len: 0 }
+    }
+}
+
+impl List {
+    pub(crate) const fn len(self) -> u32 {
+        self.len
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The first index, or [`NONE`].
+    pub(crate) const fn head(self) -> u32 {
+        self.head
+    }
+
+    /// The last index, or [`NONE`].
+    pub(crate) const fn tail(self) -> u32 {
+        self.tail
+    }
+}
+
+impl Links {
+    pub(crate) fn new(count: u32) -> Self {
+        Self { links: vec![Link { previous: FREE, next: NONE }; count as usize] }
+    }
+
+    pub(crate) fn resize(&mut self, count: u32) {
+        self.links.resize(count as usize, Link { previous: FREE, next: NONE });
+    }
+
+    /// Whether `index` is in a list.
+    #[inline]
+    pub(crate) fn is_linked(&self, index: u32) -> bool {
+        self.links[index as usize].previous != FREE
+    }
+
+    /// The index before `index` (towards the head), or [`NONE`].
+    #[inline]
+    pub(crate) fn previous(&self, index: u32) -> u32 {
+        self.links[index as usize].previous
+    }
+
+    /// The index behind `index` (towards the tail), or [`NONE`].
+    #[inline]
+    pub(crate) fn next(&self, index: u32) -> u32 {
+        self.links[index as usize].next
+    }
+
+    #[inline]
+    pub(crate) fn push_head(&mut self, list: &mut List, index: u32) {
+        debug_assert!(!self.is_linked(index), "an index is in one list at most");
+        self.links[index as usize] = Link { previous: NONE, next: list.head };
+        if list.head == NONE {
+            list.tail = index;
+        } else {
+            self.links[list.head as usize].previous = index;
+        }
+        list.head = index;
+        list.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn push_tail(&mut self, list: &mut List, index: u32) {
+        debug_assert!(!self.is_linked(index), "an index is in one list at most");
+        self.links[index as usize] = Link { previous: list.tail, next: NONE };
+        if list.tail == NONE {
+            list.head = index;
+        } else {
+            self.links[list.tail as usize].next = index;
+        }
+        list.tail = index;
+        list.len += 1;
+    }
+
+    /// Puts `index` directly before `place` (towards the head), which is in `list`.
+    #[inline]
+    pub(crate) fn insert_before(&mut self, list: &mut List, place: u32, index: u32) {
+        debug_assert!(!self.is_linked(index), "an index is in one list at most");
+        let previous = self.links[place as usize].previous;
+        if previous == NONE {
+            return self.push_head(list, index);
+        }
+        self.links[index as usize] = Link { previous, next: place };
+        self.links[previous as usize].next = index;
+        self.links[place as usize].previous = index;
+        list.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, list: &mut List, index: u32) {
+        let Link { previous, next } = self.links[index as usize];
+        debug_assert!(previous != FREE, "only a linked index can be removed");
+        if previous == NONE {
+            list.head = next;
+        } else {
+            self.links[previous as usize].next = next;
+        }
+        if next == NONE {
+            list.tail = previous;
+        } else {
+            self.links[next as usize].previous = previous;
+        }
+        self.links[index as usize] = Link { previous: FREE, next: NONE };
+        list.len -= 1;
+    }
+
+    #[inline]
+    pub(crate) fn move_to_head(&mut self, list: &mut List, index: u32) {
+        if list.head == index {
+            return;
+        }
+        self.remove(list, index);
+        self.push_head(list, index);
+    }
+
+    /// Walks from the tail to the head.
+    pub(crate) fn oldest_first<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
+        let mut at = list.tail;
+        std::iter::from_fn(move || {
+            (at != NONE).then(|| {
+                let here = at;
+                at = self.links[here as usize].previous;
+                here
+            })
+        })
+    }
+
+    /// Checks that `list` is whole: both directions agree and the length is right.
+    pub(crate) fn check(&self, list: &List, name: &str) -> Result<(), String> {
+        let (mut count, mut before, mut at) = (0_u32, NONE, list.head);
+        while at != NONE {
+            if self.links[at as usize].previous != before {
+                return Err(format!("{name}: the link back from {at} does not lead to {before}"));
+            }
+            count += 1;
+            if count > list.len {
+                return Err(format!("{name}: longer than its length {}", list.len));
+            }
+            (before, at) = (at, self.links[at as usize].next);
+        }
+        if before != list.tail || count != list.len {
+            return Err(format!("{name}: {count} links for a length of {}", list.len));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_agree_with_vectors_under_any_sequence_of_operations() {
+        use proptest::prelude::*;
+        proptest!(|(operations in proptest::collection::vec((0_u8..5, 0_u32..12), 0..200))| {
+            let mut links = Links::new(12);
+            let mut list = List::default();
+            let mut model: Vec<u32> = Vec::new();
+            for (operation, index) in operations {
+                let at = model.iter().position(|held| *held == index);
+                match (operation, at) {
+                    (0, None) => { links.push_head(&mut list, index); model.insert(0, index); }
+                    (1, None) => { links.push_tail(&mut list, index); model.push(index); }
+                    (2, Some(at)) => { links.remove(&mut list, index); model.remove(at); }
+                    (3, Some(at)) => {
+                        links.move_to_head(&mut list, index);
+                        model.remove(at);
+                        model.insert(0, index);
+                    }
+                    (4, None) if !model.is_empty() => {
+                        let place = model.len() / 2;
+                        links.insert_before(&mut list, model[place], index);
+                        model.insert(place, index);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(links.check(&list, "list"), Ok(()));
+                let mut walked: Vec<u32> = links.oldest_first(&list).collect();
+                walked.reverse();
+                prop_assert_eq!(&walked, &model);
+            }
+        });
+    }
+}

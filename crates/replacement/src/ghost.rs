@@ -1,0 +1,316 @@
+//! Remembered pages: bounded queues of page keys that are no longer resident.
+//!
+//! A page is remembered once at most, in one of up to four queues (ARC needs two). Look-up goes
+//! through a dense array when keys are known to be small (a simulator that renumbered its pages),
+//! else through an open-addressing table; both give the same answers.
+
+use crate::frame_list::{Links, List, NONE};
+use crate::policy::PageKey;
+
+/// How page keys are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySpace {
+    /// Keys are any 64 bits: 24 bytes a remembered page at the most.
+    Hashed,
+    /// Keys are below this number: 4 bytes a page of the key space, no hashing.
+    Dense(u32),
+}
+
+/// Queues of remembered pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Ghosts {
+    index: Index,
+    links: Links,
+    keys: Vec<u64>,
+    queue_of: Vec<u8>,
+    queues: [List; 4],
+    free: List,
+}
+
+impl Ghosts {
+    /// Room for `capacity` pages in all queues together.
+    pub(crate) fn new(capacity: u32, space: KeySpace) -> Self {
+        let mut ghosts = Self {
+            index: Index::new(capacity, space),
+            links: Links::new(capacity),
+            keys: vec![0; capacity as usize],
+            queue_of: vec![0; capacity as usize],
+            queues: [List::default(); 4],
+            free: List::default(),
+        };
+        for node in 0..capacity {
+            ghosts.links.push_tail(&mut ghosts.free, node);
+        }
+        ghosts
+    }
+
+    pub(crate) fn len(&self, queue: usize) -> u32 {
+        self.queues[queue].len()
+    }
+
+    /// All queues together.
+    pub(crate) fn total(&self) -> u32 {
+        self.queues.iter().map(|queue| queue.len()).sum()
+    }
+
+    /// The queue that remembers `page`.
+    #[inline]
+    pub(crate) fn find(&self, page: PageKey) -> Option<usize> {
+        let node = self.index.find(page.0, &self.keys)?;
+        Some(usize::from(self.queue_of[node as usize]))
+    }
+
+    /// Forgets `page`; says which queue had it.
+    #[inline]
+    pub(crate) fn remove(&mut self, page: PageKey) -> Option<usize> {
+        let node = self.index.find(page.0, &self.keys)?;
+        let queue = usize::from(self.queue_of[node as usize]);
+        self.release(node, queue);
+        Some(queue)
+    }
+
+    /// Remembers `page` as the newest of `queue`. It must not be remembered yet. When there is no
+    /// room at all the oldest of the same queue, else of the longest one, is forgotten.
+    #[inline]
+    pub(crate) fn push(&mut self, queue: usize, page: PageKey) {
+        debug_assert!(self.find(page).is_none(), "a page is remembered once");
+        if self.keys.is_empty() {
+            return;
+        }
+        if self.free.is_empty() {
+            let full = if self.queues[queue].is_empty() { self.longest() } else { queue };
+            self.pop_oldest(full);
+        }
+        let node = self.free.head();
+        self.links.remove(&mut self.free, node);
+        self.keys[node as usize] = page.0;
+        self.queue_of[node as usize] = u8::try_from(queue).unwrap_or(0);
+        self.links.push_head(&mut self.queues[queue], node);
+        self.index.insert(page.0, node, &self.keys);
+    }
+
+    /// Forgets the oldest page of `queue`.
+    #[inline]
+    pub(crate) fn pop_oldest(&mut self, queue: usize) -> Option<PageKey> {
+        let node = self.queues[queue].tail();
+        if node == NONE {
+            return None;
+        }
+        let page = PageKey(self.keys[node as usize]);
+        self.release(node, queue);
+        Some(page)
+    }
+
+    /// A copy with room for `capacity` pages: the newest of each queue stay, as far as there is room.
+    pub(crate) fn resized(&self, capacity: u32, space: KeySpace) -> Self {
+        let mut copy = Self::new(capacity, space);
+        let mut surplus = self.total().saturating_sub(capacity);
+        for (number, queue) in self.queues.iter().enumerate() {
+            for node in self.links.oldest_first(queue) {
+                if surplus > 0 {
+                    surplus -= 1;
+                } else {
+                    copy.push(number, PageKey(self.keys[node as usize]));
+                }
+            }
+        }
+        copy
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.links.check(&self.free, "free ghosts")?;
+        for (number, queue) in self.queues.iter().enumerate() {
+            self.links.check(queue, "ghost queue")?;
+            for node in self.links.oldest_first(queue) {
+                if usize::from(self.queue_of[node as usize]) != number {
+                    return Err(format!("ghost {node} is in queue {number} and thinks otherwise"));
+                }
+                if self.index.find(self.keys[node as usize], &self.keys) != Some(node) {
+                    return Err(format!("ghost {node} is not found by its key"));
+                }
+            }
+        }
+        let held = self.total() + self.free.len();
+        if held as usize == self.keys.len() {
+            Ok(())
+        } else {
+            Err(format!("{held} of {} ghosts are in a queue", self.keys.len()))
+        }
+    }
+
+    fn longest(&self) -> usize {
+        (0..self.queues.len()).max_by_key(|queue| self.queues[*queue].len()).unwrap_or(0)
+    }
+
+    fn release(&mut self, node: u32, queue: usize) {
+        self.index.remove(self.keys[node as usize], &self.keys);
+        self.links.remove(&mut self.queues[queue], node);
+        self.links.push_head(&mut self.free, node);
+    }
+}
+
+/// From a page key to its node.
+#[derive(Clone, Debug)]
+enum Index {
+    Dense(Vec<u32>),
+    /// Linear probing over a power of two of slots, at most half full; removal shifts back, so
+    /// there are no tombstones and a search ends at the first empty slot.
+    Hashed(Vec<u32>),
+}
+
+/// Fibonacci hashing: the high bits of key x 2^64/phi are well spread even for keys in sequence.
+fn slot_of(key: u64, slots: usize) -> usize {
+    let bits = slots.trailing_zeros();
+    let hash = (key ^ (key >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(hash >> (64 - bits)).unwrap_or(0)
+}
+
+impl Index {
+    fn new(capacity: u32, space: KeySpace) -> Self {
+        match space {
+            KeySpace::Dense(keys) => Self::Dense(vec![NONE; keys as usize]),
+            KeySpace::Hashed => {
+                let slots = (capacity as usize).saturating_mul(2).next_power_of_two().max(2);
+                Self::Hashed(vec![NONE; slots])
+            }
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: u64, keys: &[u64]) -> Option<u32> {
+        match self {
+            Self::Dense(nodes) => {
+                let node = *nodes.get(usize::try_from(key).ok()?)?;
+                (node != NONE).then_some(node)
+            }
+            Self::Hashed(slots) => {
+                let mut slot = slot_of(key, slots.len());
+                loop {
+                    let node = slots[slot];
+                    if node == NONE {
+                        return None;
+                    }
+                    if keys[node as usize] == key {
+                        return Some(node);
+                    }
+                    slot = (slot + 1) & (slots.len() - 1);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, key: u64, node: u32, _keys: &[u64]) {
+        match self {
+            Self::Dense(nodes) => {
+                if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {
+                    *place = node;
+                }
+            }
+            Self::Hashed(slots) => {
+                let mut slot = slot_of(key, slots.len());
+                while slots[slot] != NONE {
+                    slot = (slot + 1) & (slots.len() - 1);
+                }
+                slots[slot] = node;
+            }
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, key: u64, keys: &[u64]) {
+        match self {
+            Self::Dense(nodes) => {
+                if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {
+                    *place = NONE;
+                }
+            }
+            Self::Hashed(slots) => {
+                let mask = slots.len() - 1;
+                let mut hole = slot_of(key, slots.len());
+                loop {
+                    let node = slots[hole];
+                    if node == NONE {
+                        return;
+                    }
+                    if keys[node as usize] == key {
+                        break;
+                    }
+                    hole = (hole + 1) & mask;
+                }
+                let mut slot = hole;
+                loop {
+                    slot = (slot + 1) & mask;
+                    let node = slots[slot];
+                    if node == NONE {
+                        break;
+                    }
+                    let home = slot_of(keys[node as usize], slots.len());
+                    // The entry may move into the hole unless its home lies between the two.
+                    if (slot.wrapping_sub(home) & mask) >= (slot.wrapping_sub(hole) & mask) {
+                        slots[hole] = node;
+                        hole = slot;
+                    }
+                }
+                slots[hole] = NONE;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dense_and_hashed_ghosts_answer_as_a_vector_does() {
+        use proptest::prelude::*;
+        proptest!(|(capacity in 1_u32..9,
+                    operations in proptest::collection::vec((0_u8..4, 0_u64..24, 0_usize..2), 0..300))| {
+            let mut hashed = Ghosts::new(capacity, KeySpace::Hashed);
+            let mut dense = Ghosts::new(capacity, KeySpace::Dense(24));
+            // Newest last, per queue.
+            let mut model: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+            for (operation, key, queue) in operations {
+                let page = PageKey(key);
+                let held = model.iter().position(|pages| pages.contains(&key));
+                prop_assert_eq!(hashed.find(page), held);
+                prop_assert_eq!(dense.find(page), held);
+                match operation {
+                    0 if held.is_none() => {
+                        if model[0].len() + model[1].len() == capacity as usize {
+                            let full = if model[queue].is_empty() { 1 - queue } else { queue };
+                            model[full].remove(0);
+                        }
+                        model[queue].push(key);
+                        hashed.push(queue, page);
+                        dense.push(queue, page);
+                    }
+                    1 => {
+                        if let Some(queue) = held {
+                            model[queue].retain(|other| *other != key);
+                        }
+                        prop_assert_eq!(hashed.remove(page), held);
+                        prop_assert_eq!(dense.remove(page), held);
+                    }
+                    2 => {
+                        let oldest = (!model[queue].is_empty()).then(|| PageKey(model[queue].remove(0)));
+                        prop_assert_eq!(hashed.pop_oldest(queue), oldest);
+                        prop_assert_eq!(dense.pop_oldest(queue), oldest);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(hashed.check(), Ok(()));
+                prop_assert_eq!(dense.check(), Ok(()));
+            }
+        });
+    }
+
+    #[test]
+    fn a_history_of_no_pages_remembers_nothing() {
+        let mut ghosts = Ghosts::new(0, KeySpace::Hashed);
+        ghosts.push(0, PageKey(7));
+        assert_eq!(ghosts.find(PageKey(7)), None);
+        assert_eq!(ghosts.total(), 0);
+    }
+}

@@ -1,0 +1,216 @@
+//! 2Q, the full version: a FIFO for pages seen once, an LRU for pages that came back.
+//!
+//! A first-time page enters A1in, a FIFO; a hit there does nothing, which filters bursts. A page that
+//! leaves A1in is remembered in A1out; when it is missed again while remembered, it enters Am, an LRU.
+//!
+//! - **Source**: T. Johnson, D. Shasha, VLDB 1994, full version.
+//! - **Parameters**: `k_in` (share of the frames for A1in, 0.01 to 0.99, default 0.25), `k_out`
+//!   (remembered pages as a share of the frames, 0 to 4, default 0.5). Shares are rounded down, to 1 at
+//!   least.
+//! - **Differences to the paper**: when one queue holds only pinned pages the other is searched.
+//! - **Hit**: logged, O(1); free in A1in. **Victim**: O(1) plus pinned frames passed.
+//! - **Memory**: 25 bytes a frame, 29 (hashed) a remembered page.
+//! - **Scan resistance**: yes; a loop longer than A1in and A1out together is not held.
+
+use std::sync::Arc;
+
+use crate::frame_list::{Links, List};
+use crate::frames::{LoggedHits, Residents, shared};
+use crate::ghost::{Ghosts, KeySpace};
+use crate::policy::{
+    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
+    ResizeError, add_count, share_of,
+};
+
+/// The sizes; see the module.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TwoQParameters {
+    /// Share of the frames for A1in.
+    pub k_in: f64,
+    /// Remembered pages as a share of the frames.
+    pub k_out: f64,
+}
+
+impl Default for TwoQParameters {
+    fn default() -> Self {
+        Self { k_in: 0.25, k_out: 0.5 }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct TwoQ {
+    parameters: TwoQParameters,
+    space: KeySpace,
+    residents: Residents,
+    links: Links,
+    /// Newest first.
+    a1_in: List,
+    /// Most recently used first.
+    am: List,
+    is_in_am: Vec<bool>,
+    a1_out: Ghosts,
+    k_in: u32,
+    statistics: PolicyStatistics,
+}
+
+const ENTRY_A1_IN: u32 = 0;
+const ENTRY_AM: u32 = 1;
+
+impl TwoQ {
+    /// For a pool of `frames` (1 to [`crate::policy::MAX_FRAMES`]).
+    #[must_use]
+    pub fn new(parameters: TwoQParameters, frames: u32, space: KeySpace) -> Self {
+        Self {
+            parameters,
+            space,
+            residents: Residents::new(frames),
+            links: Links::new(frames),
+            a1_in: List::default(),
+            am: List::default(),
+            is_in_am: vec![false; frames as usize],
+            a1_out: Ghosts::new(share_of(parameters.k_out, frames), space),
+            k_in: share_of(parameters.k_in, frames),
+            statistics: PolicyStatistics::default(),
+        }
+    }
+
+    /// The page that left, and whether it was in Am.
+    fn leave(&mut self, frame: FrameId) -> Option<(PageKey, bool)> {
+        let page = self.residents.leave(frame)?;
+        let was_in_am = std::mem::take(&mut self.is_in_am[frame.0 as usize]);
+        let list = if was_in_am { &mut self.am } else { &mut self.a1_in };
+        self.links.remove(list, frame.0);
+        Some((page, was_in_am))
+    }
+}
+
+impl Policy for TwoQ {
+    fn hit_path(&self) -> Arc<dyn HitPath> {
+        shared(LoggedHits)
+    }
+
+    #[inline]
+    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
+        log.push(frame, access);
+    }
+
+    #[inline]
+    fn drain(&mut self, log: &mut HitLog) {
+        for (frame, _) in log.take() {
+            if self.is_in_am.get(frame.0 as usize) == Some(&true) {
+                self.links.move_to_head(&mut self.am, frame.0);
+            }
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, page: PageKey, _access: Access) -> Miss {
+        // Out of A1out before room is made, or the page's own memory could be what is dropped.
+        if self.a1_out.remove(page).is_some() {
+            self.statistics.ghost_hits += 1;
+            Miss::new(ENTRY_AM, true)
+        } else {
+            Miss::new(ENTRY_A1_IN, false)
+        }
+    }
+
+    fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
+        let from_a1_first = self.a1_in.len() > self.k_in || self.am.is_empty();
+        let order = if from_a1_first { [self.a1_in, self.am] } else { [self.am, self.a1_in] };
+        for list in order {
+            for frame in self.links.oldest_first(&list) {
+                self.statistics.sweep_steps += 1;
+                match candidates.offer(FrameId(frame)) {
+                    Answer::Take => return self.statistics.count_search(Some(FrameId(frame))),
+                    Answer::Pinned | Answer::Dirty => {}
+                    Answer::Stop => return self.statistics.count_search(None),
+                }
+            }
+        }
+        self.statistics.count_search(None)
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: FrameId) {
+        if let Some((page, false)) = self.leave(frame) {
+            self.a1_out.push(0, page);
+        }
+    }
+
+    fn refused(&mut self, _frame: FrameId) {}
+
+    #[inline]
+    fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
+        if !self.residents.admit(frame, page) {
+            return;
+        }
+        // Another miss in flight may have remembered the page meanwhile.
+        self.a1_out.remove(page);
+        if miss.entry() == ENTRY_AM {
+            self.is_in_am[frame.0 as usize] = true;
+            self.links.push_head(&mut self.am, frame.0);
+        } else {
+            self.links.push_head(&mut self.a1_in, frame.0);
+        }
+    }
+
+    fn abandon(&mut self, _miss: Miss) {}
+
+    fn forget_frame(&mut self, frame: FrameId) {
+        self.leave(frame);
+    }
+
+    fn forget_page(&mut self, page: PageKey) {
+        self.a1_out.remove(page);
+    }
+
+    fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
+        self.residents.resize(frames)?;
+        self.links.resize(frames);
+        self.is_in_am.resize(frames as usize, false);
+        self.k_in = share_of(self.parameters.k_in, frames);
+        self.a1_out = self.a1_out.resized(share_of(self.parameters.k_out, frames), self.space);
+        Ok(())
+    }
+
+    fn look_ahead(&self, count: usize, frames: &mut Vec<FrameId>) {
+        let surplus = (self.a1_in.len().saturating_sub(self.k_in)) as usize;
+        let end = frames.len() + count;
+        frames.extend(self.links.oldest_first(&self.a1_in).take(surplus.min(count)).map(FrameId));
+        let left = end - frames.len();
+        frames.extend(self.links.oldest_first(&self.am).take(left).map(FrameId));
+        let left = end - frames.len();
+        frames.extend(
+            self.links.oldest_first(&self.a1_in).skip(surplus.min(count)).take(left).map(FrameId),
+        );
+    }
+
+    fn resident(&self) -> u32 {
+        self.residents.count()
+    }
+
+    fn statistics(&self) -> PolicyStatistics {
+        self.statistics
+    }
+
+    fn usage_histogram(&self, counts: &mut Vec<u64>) {
+        add_count(counts, 0, u64::from(self.a1_in.len()));
+        add_count(counts, 1, u64::from(self.am.len()));
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.links.check(&self.a1_in, "A1in")?;
+        self.links.check(&self.am, "Am")?;
+        self.a1_out.check()?;
+        if self.a1_in.len() + self.am.len() != self.residents.count() {
+            return Err("A1in and Am together are not the resident frames".to_owned());
+        }
+        for (frame, page) in self.residents.iter() {
+            if self.a1_out.find(page).is_some() {
+                return Err(format!("the page in frame {} is remembered, too", frame.0));
+            }
+        }
+        Ok(())
+    }
+}
