@@ -9,6 +9,7 @@ pub mod arc;
 pub mod clock;
 pub mod clock2q_plus;
 pub mod clock_sweep;
+pub mod conformance;
 pub mod fifo;
 mod frame_list;
 mod frames;
@@ -21,3 +22,47 @@ pub mod sieve;
 pub mod two_q;
 
 pub use ghost::KeySpace;
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+    use crate::{
+        KeySpace, arc, clock, clock_sweep, clock2q_plus, conformance, fifo, lru, random, s3_fifo,
+        sieve, two_q,
+    };
+
+    fn holds<P: Policy + 'static>(make: impl Fn(u32) -> P) {
+        if let Err(broken) = conformance::check(&|frames| Box::new(make(frames))) {
+            panic!("{broken}");
+        }
+    }
+
+    #[test]
+    fn every_policy_keeps_the_contract() {
+        holds(fifo::Fifo::new);
+        holds(lru::Lru::new);
+        holds(|frames| random::Random::new(7, frames));
+        holds(|frames| clock::clock(false, frames));
+        holds(|frames| clock::clock(true, frames));
+        let sweep = clock_sweep::ClockSweepParameters::default();
+        holds(|frames| clock_sweep::ClockSweep::new(sweep, frames));
+        let delayed =
+            clock_sweep::ClockSweepParameters { cap: 10, initial: 3, delay_ms: 5, ..sweep };
+        holds(|frames| clock_sweep::ClockSweep::new(delayed, frames));
+        let pressed = clock_sweep::ClockSweepParameters {
+            increment: clock_sweep::Increment::Max,
+            decay: clock_sweep::Decay::Half,
+            pressure: 3,
+            ..sweep
+        };
+        holds(|frames| clock_sweep::ClockSweep::new(pressed, frames));
+        holds(sieve::Sieve::new);
+        for space in [KeySpace::Hashed, KeySpace::Dense(2_000_000)] {
+            holds(|frames| two_q::TwoQ::new(two_q::TwoQParameters::default(), frames, space));
+            holds(|frames| arc::AdaptiveReplacement::new(arc::Ratio::Real, frames, space));
+            let s3 = s3_fifo::S3FifoParameters::default();
+            holds(|frames| s3_fifo::S3Fifo::new(s3, frames, space));
+            holds(|frames| clock2q_plus::clock2q_plus(s3, 0.5, frames, space));
+        }
+    }
+}

@@ -251,15 +251,15 @@ impl S3Fifo {
                     self.uses.words.set(frame, word - 1);
                     self.links.move_to_head(&mut self.main, frame.0);
                 }
-                // A page at the head alone in the queue comes next again, with its count lowered.
-                at = if next == NONE { self.main.tail() } else { next };
-                continue;
+            } else {
+                match candidates.offer(frame) {
+                    Answer::Take => return Ok(Some(frame)),
+                    Answer::Pinned | Answer::Dirty => {}
+                    Answer::Stop => return Err(()),
+                }
             }
-            match candidates.offer(frame) {
-                Answer::Take => return Ok(Some(frame)),
-                Answer::Pinned | Answer::Dirty => at = next,
-                Answer::Stop => return Err(()),
-            }
+            // Behind the head the walk begins again at the tail, until the steps are used up.
+            at = if next == NONE { self.main.tail() } else { next };
         }
         Ok(None)
     }
@@ -293,14 +293,16 @@ impl Policy for S3Fifo {
         // The main queue gives when it is over its share, or when the small one has nothing.
         let main_frames = self.residents.frames() - self.small_frames.min(self.residents.frames());
         let from_main = self.main.len() > main_frames || self.small.is_empty();
-        let mut result =
-            if from_main { self.search_main(candidates) } else { self.search_small(candidates) };
+        let mut result = Ok(None);
+        if from_main {
+            result = self.search_main(candidates);
+        }
         if result == Ok(None) {
-            result = if from_main {
-                self.search_small(candidates)
-            } else {
-                self.search_main(candidates)
-            };
+            result = self.search_small(candidates);
+        }
+        // The small queue may have given its pages to the main one instead of a victim.
+        if result == Ok(None) {
+            result = self.search_main(candidates);
         }
         self.statistics.count_search(result.unwrap_or(None))
     }
