@@ -1,0 +1,3 @@
+//! The trace simulator: from a page trace to "this policy, this much cache".
+
+pub mod simulate;
