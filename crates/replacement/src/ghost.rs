@@ -60,6 +60,12 @@ impl Ghosts {
         Some(usize::from(self.queue_of[node as usize]))
     }
 
+    /// Where `page` is remembered: the index of a payload that the caller keeps beside the ghosts.
+    #[inline]
+    pub(crate) fn node_of(&self, page: PageKey) -> Option<u32> {
+        self.index.find(page.0, &self.keys)
+    }
+
     /// Forgets `page`; says which queue had it.
     #[inline]
     pub(crate) fn remove(&mut self, page: PageKey) -> Option<usize> {
@@ -115,6 +121,14 @@ impl Ghosts {
             }
         }
         copy
+    }
+
+    /// All remembered pages, oldest first in each queue.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = PageKey> + '_ {
+        self.queues
+            .iter()
+            .flat_map(|queue| self.links.oldest_first(queue))
+            .map(|node| PageKey(self.keys[node as usize]))
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {

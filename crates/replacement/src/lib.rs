@@ -6,6 +6,7 @@
 //! memory and differences to the paper.
 
 pub mod arc;
+pub mod car;
 pub mod clock;
 pub mod clock2q_plus;
 pub mod clock_sweep;
@@ -15,6 +16,7 @@ mod frame_list;
 mod frames;
 mod ghost;
 pub mod lru;
+pub mod lru_k;
 pub mod policy;
 pub mod random;
 pub mod s3_fifo;
@@ -27,8 +29,8 @@ pub use ghost::KeySpace;
 mod tests {
     use crate::policy::Policy;
     use crate::{
-        KeySpace, arc, clock, clock_sweep, clock2q_plus, conformance, fifo, lru, random, s3_fifo,
-        sieve, two_q,
+        KeySpace, arc, car, clock, clock_sweep, clock2q_plus, conformance, fifo, lru, lru_k,
+        random, s3_fifo, sieve, two_q,
     };
 
     fn holds<P: Policy + 'static>(make: impl Fn(u32) -> P) {
@@ -60,6 +62,11 @@ mod tests {
         for space in [KeySpace::Hashed, KeySpace::Dense(2_000_000)] {
             holds(|frames| two_q::TwoQ::new(two_q::TwoQParameters::default(), frames, space));
             holds(|frames| arc::AdaptiveReplacement::new(arc::Ratio::Real, frames, space));
+            holds(|frames| car::ClockAdaptiveReplacement::new(frames, space));
+            let parameters = lru_k::LruKParameters::default();
+            holds(|frames| lru_k::LruK::new(parameters, frames, space));
+            let timed = lru_k::LruKParameters { k: 3, correlated_ms: 5, ..parameters };
+            holds(|frames| lru_k::LruK::new(timed, frames, space));
             let s3 = s3_fifo::S3FifoParameters::default();
             holds(|frames| s3_fifo::S3Fifo::new(s3, frames, space));
             holds(|frames| clock2q_plus::clock2q_plus(s3, 0.5, frames, space));
