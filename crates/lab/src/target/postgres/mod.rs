@@ -10,11 +10,13 @@
 
 pub mod address;
 mod answers;
+pub mod binaries;
 pub mod client;
 mod connect;
 mod conninfo;
 mod password;
 mod protocol;
+pub mod server;
 mod service_file;
 pub mod session;
 mod statement;
