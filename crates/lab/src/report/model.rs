@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 
 use super::number;
 use crate::experiment::document::{
-    Analysis, ArmRole, Arrival, CacheState, Comparison, Gate, GateStatus, MeasureRow, RowKind, Run,
-    SessionDocument, VerdictKind,
+    Analysis, ArmRole, Arrival, CacheState, Comparison, Gate, GateStatus, LatencySummary,
+    MeasureRow, RowKind, Run, SessionDocument, VerdictKind,
 };
 use crate::target::QueryMode;
 
@@ -513,6 +513,38 @@ pub fn rerun(document: &SessionDocument) -> String {
 #[must_use]
 pub fn run_name(run: &Run) -> String {
     format!("run {} (block {}, arm {})", run.index, run.block, letter(run.arm))
+}
+
+/// A run's own value of a measure of time or throughput; null for others.
+#[must_use]
+pub fn run_value(run: &Run, measure: &str) -> Option<f64> {
+    let name = measure_name(measure);
+    let summary = match name.family.as_str() {
+        "throughput" => return run.throughput_per_s,
+        "response" => &run.response,
+        "service" => &run.service,
+        "lag" => &run.lag,
+        _ => return None,
+    };
+    match name.part.as_str() {
+        "mean" => summary.mean_ns,
+        "min" => summary.min_ns.map(number::to_f64),
+        "max" => summary.max_ns.map(number::to_f64),
+        part => {
+            let percent = part.strip_prefix('p')?.parse::<f64>().ok()?;
+            run_quantile(summary, percent / 100.0)
+        }
+    }
+}
+
+/// One of a summary's percentiles; null where it was not recorded.
+#[must_use]
+pub fn run_quantile(summary: &LatencySummary, q: f64) -> Option<f64> {
+    summary
+        .percentiles
+        .iter()
+        .find(|found| (found.q - q).abs() < 1e-9)
+        .map(|found| number::to_f64(found.value_ns))
 }
 
 /// Words for a kind of event.
