@@ -1,4 +1,6 @@
-//! Arms, blocks, restore and warm-up, the order of runs, the session directory.
+//! An experiment from the question to the record.
 
+pub mod design;
 pub mod document;
+pub mod file;
 pub mod store;
