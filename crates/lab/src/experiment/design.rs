@@ -48,7 +48,7 @@ impl Design {
         let mut blocks = Vec::new();
         let group_size = arm_count.max(2);
         let mut previous_flip = 0;
-        let mut group = 0;
+        let mut group = 0_u32;
         while blocks.len() < block_count as usize {
             // Drawn for the whole group at once, so that a shorter design is a prefix.
             let order = Order::draw(&mut random, arm_count);

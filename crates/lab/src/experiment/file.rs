@@ -193,7 +193,8 @@ impl std::str::FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let digits =
+            text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
         let (number, unit) = text.split_at(digits);
         let seconds_per_unit = match unit.trim() {
             "ns" => 1e-9,
@@ -359,8 +360,27 @@ impl ExperimentFile {
     /// Lays `flags` over the file: what they say wins, what they leave out stays.
     pub fn overlay(&mut self, flags: Self) {
         let Self {
-            title, a, b, control, workload, clients, threads, duration, grace, cache, arrival,
-            rate, latency_limit, max_tries, pairs, looks, primary, margin, seed, out, quick,
+            title,
+            a,
+            b,
+            control,
+            workload,
+            clients,
+            threads,
+            duration,
+            grace,
+            cache,
+            arrival,
+            rate,
+            latency_limit,
+            max_tries,
+            pairs,
+            looks,
+            primary,
+            margin,
+            seed,
+            out,
+            quick,
             allow_differences,
         } = flags;
         replace(&mut self.title, title);
@@ -534,10 +554,22 @@ scale = 10
     #[test]
     fn an_error_has_its_place_and_its_remedy() {
         let cases = [
-            ("clients = 4\ndurration = 5\n", "x.toml:2:1: unknown key 'durration': did you mean 'duration'?\n  |\n2 | durration = 5\n  | ^"),
-            ("[a]\nsetings = {}\n", "x.toml:2:1: unknown key 'setings': did you mean 'settings'?\n  |\n2 | setings = {}\n  | ^"),
-            ("duration = \"5 parsecs\"", "x.toml:1:12: '5 parsecs' is not a length of time: write a number and one of us, ms, s, min, h\n  |\n1 | duration = \"5 parsecs\"\n  |            ^"),
-            ("cache = \"lukewarm\"", "x.toml:1:9: 'lukewarm' is not one of cold, warmed:TIME (such as warmed:30s), carried_over\n  |\n1 | cache = \"lukewarm\"\n  |         ^"),
+            (
+                "clients = 4\ndurration = 5\n",
+                "x.toml:2:1: unknown key 'durration': did you mean 'duration'?\n  |\n2 | durration = 5\n  | ^",
+            ),
+            (
+                "[a]\nsetings = {}\n",
+                "x.toml:2:1: unknown key 'setings': did you mean 'settings'?\n  |\n2 | setings = {}\n  | ^",
+            ),
+            (
+                "duration = \"5 parsecs\"",
+                "x.toml:1:12: '5 parsecs' is not a length of time: write a number and one of us, ms, s, min, h\n  |\n1 | duration = \"5 parsecs\"\n  |            ^",
+            ),
+            (
+                "cache = \"lukewarm\"",
+                "x.toml:1:9: 'lukewarm' is not one of cold, warmed:TIME (such as warmed:30s), carried_over\n  |\n1 | cache = \"lukewarm\"\n  |         ^",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(message(text), expected);
@@ -549,9 +581,14 @@ scale = 10
 
     #[test]
     fn a_flag_wins_over_the_file() {
-        let mut file =
-            ExperimentFile::parse("clients = 4\npairs = 8\n[a]\nversion = 15\n[a.settings]\nx = 1\ny = 2\n", "f").unwrap();
-        let flags = ExperimentFile::parse("clients = 8\n[a]\nurl = \"u\"\n[a.settings]\nx = 3\n", "g").unwrap();
+        let mut file = ExperimentFile::parse(
+            "clients = 4\npairs = 8\n[a]\nversion = 15\n[a.settings]\nx = 1\ny = 2\n",
+            "f",
+        )
+        .unwrap();
+        let flags =
+            ExperimentFile::parse("clients = 8\n[a]\nurl = \"u\"\n[a.settings]\nx = 3\n", "g")
+                .unwrap();
         file.overlay(flags);
         assert_eq!((file.clients, file.pairs), (Some(8), Some(8)));
         let a = file.a.unwrap();
