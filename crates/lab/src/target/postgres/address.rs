@@ -105,6 +105,7 @@ pub(super) struct TlsSettings {
     pub(super) channel_binding: ChannelBindingPolicy,
     /// Leave the host's name out of the TLS greeting.
     pub(super) hide_server_name: bool,
+    pub(super) configurations: super::tls::ConfigurationCache,
 }
 
 /// `sslmode`, from weak to strong.
@@ -557,6 +558,7 @@ impl Resolver<'_> {
                 ],
             )?,
             hide_server_name: self.choice("sslsni", false, &[("0", true), ("1", false)])?,
+            configurations: super::tls::ConfigurationCache::default(),
         })
     }
 

@@ -311,3 +311,273 @@ fn hand_columns(body: &[u8], rows: &mut dyn RowSink) -> Result<(), Malformed> {
     rows.columns(&names);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[kind], &length[..], body].concat()
+    }
+
+    fn row(values: &[Option<&str>]) -> Vec<u8> {
+        let mut body = u16::try_from(values.len()).unwrap().to_be_bytes().to_vec();
+        for value in values {
+            super::super::protocol::write::value(&mut body, value.map(str::as_bytes));
+        }
+        message(b'D', &body)
+    }
+
+    fn description(names: &[&str]) -> Vec<u8> {
+        let mut body = u16::try_from(names.len()).unwrap().to_be_bytes().to_vec();
+        for name in names {
+            body.extend_from_slice(name.as_bytes());
+            body.extend_from_slice(&[0; 19]);
+        }
+        message(b'T', &body)
+    }
+
+    fn error(severity: &str, sqlstate: &str) -> Vec<u8> {
+        message(b'E', format!("SX\0V{severity}\0C{sqlstate}\0Mwords\0\0").as_bytes())
+    }
+
+    #[derive(Default, Debug, PartialEq, Eq)]
+    struct Collected(Vec<String>);
+
+    impl RowSink for Collected {
+        fn columns(&mut self, columns: &[&str]) {
+            self.0.push(format!("columns {columns:?}"));
+        }
+        fn row(&mut self, values: &[Option<&[u8]>]) {
+            let texts = values.iter().map(|value| value.map(String::from_utf8_lossy));
+            self.0.push(format!("row {:?}", texts.collect::<Vec<_>>()));
+        }
+        fn end_of_result(&mut self) {
+            self.0.push("end".to_owned());
+        }
+    }
+
+    /// Gives `bytes` in pieces of `step` bytes, as a socket might.
+    fn feed(answers: &mut Answers, bytes: &[u8], step: usize) -> Result<Vec<String>, Broken> {
+        let mut sink = Collected::default();
+        let mut pending = Vec::new();
+        for piece in bytes.chunks(step) {
+            pending.extend_from_slice(piece);
+            let count = answers.take(&pending, &mut Some(&mut sink))?;
+            pending.drain(..count);
+        }
+        assert!(pending.is_empty(), "{} bytes were left", pending.len());
+        Ok(sink.0)
+    }
+
+    fn statement(wants_rows: bool) -> Answers {
+        let mut answers = Answers::new(3);
+        answers.begin(wants_rows);
+        answers.expect_sync();
+        answers
+    }
+
+    #[test]
+    fn an_answer_is_the_same_at_every_split() {
+        let stream = [
+            message(b'1', b""),
+            message(b'2', b""),
+            message(b'N', b"SNOTICE\0Mhello\0\0"),
+            description(&["a", "b"]),
+            row(&[Some("1"), None]),
+            row(&[Some(""), Some("long enough to be split somewhere")]),
+            message(b'S', b"TimeZone\0UTC\0"),
+            message(b'C', b"SELECT 2\0"),
+            message(b'Z', b"T"),
+        ]
+        .concat();
+        let expected = [
+            r#"columns ["a", "b"]"#,
+            r#"row [Some("1"), None]"#,
+            r#"row [Some(""), Some("long enough to be split somewhere")]"#,
+            "end",
+        ];
+        for step in 1..=stream.len() {
+            let mut answers = statement(true);
+            assert_eq!(feed(&mut answers, &stream, step).unwrap(), expected, "step {step}");
+            assert!(!answers.is_waiting());
+            assert_eq!(answers.status(), TransactionStatus::InBlock);
+            let mut unwanted = statement(false);
+            assert_eq!(feed(&mut unwanted, &stream, step).unwrap(), [""; 0], "step {step}");
+            assert!(!unwanted.is_waiting());
+        }
+    }
+
+    #[test]
+    fn an_unwanted_row_is_never_held_as_a_whole() {
+        let mut answers = statement(false);
+        // A row of a gigabyte, of which only the header has come: all of it is consumed.
+        assert_eq!(answers.take(b"D\x3f\xff\xff\xf0abc", &mut None), Ok(8));
+        assert_eq!(answers.take(&[0; 1000], &mut None), Ok(1000));
+        // A wanted one is refused before it is collected.
+        let mut answers = statement(true);
+        assert!(answers.take(b"D\x3f\xff\xff\xf0abc", &mut None).is_err());
+        let mut answers = statement(false);
+        assert!(answers.take(b"E\x3f\xff\xff\xf0abc", &mut None).is_err());
+    }
+
+    #[test]
+    fn a_failure_keeps_its_code_and_the_session() {
+        for step in [1, 7, 1000] {
+            let mut answers = statement(false);
+            let stream = [error("ERROR", "40001"), message(b'Z', b"E")].concat();
+            feed(&mut answers, &stream, step).unwrap();
+            let failure = answers.take_failure().unwrap();
+            assert!(failure.is_retryable());
+            assert_eq!(answers.status(), TransactionStatus::Failed);
+            assert!(!answers.is_waiting());
+            // The next request starts clean.
+            answers.begin(false);
+            answers.expect_sync();
+            let stream = [message(b'C', b"ROLLBACK\0"), message(b'Z', b"I")].concat();
+            feed(&mut answers, &stream, step).unwrap();
+            assert_eq!(answers.take_failure(), None);
+            assert_eq!(answers.status(), TransactionStatus::Idle);
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_session_is_no_failed_statement() {
+        for severity in ["FATAL", "PANIC"] {
+            let mut answers = statement(false);
+            let result = feed(&mut answers, &error(severity, "57P01"), 1000);
+            assert!(matches!(&result, Err(Broken::Ended(text)) if text.contains("57P01")));
+        }
+    }
+
+    #[test]
+    fn after_an_error_in_a_pipeline_the_first_one_counts_and_later_groups_go_on() {
+        let mut answers = Answers::new(3);
+        answers.begin(false);
+        answers.expect_parse(StatementId(0));
+        answers.expect_parse(StatementId(1));
+        assert_eq!(answers.prepared(StatementId(1)), Prepared::Yes);
+        answers.expect_sync();
+        // In the next group statement 1 may be missing: it must be closed and parsed again.
+        assert_eq!(answers.prepared(StatementId(1)), Prepared::Unknown);
+        answers.expect_parse(StatementId(1));
+        answers.expect_sync();
+        let stream = [
+            message(b'1', b""),
+            message(b'2', b""),
+            error("ERROR", "22012"),
+            message(b'Z', b"I"),
+            message(b'3', b""),
+            message(b'1', b""),
+            error("ERROR", "23505"),
+        ]
+        .concat();
+        feed(&mut answers, &stream, 3).unwrap();
+        assert!(answers.is_waiting());
+        feed(&mut answers, &message(b'Z', b"I"), 3).unwrap();
+        assert!(!answers.is_waiting());
+        assert_eq!(answers.take_failure().unwrap().sqlstate, "22012");
+        assert_eq!(answers.prepared(StatementId(0)), Prepared::Yes);
+        assert_eq!(answers.prepared(StatementId(1)), Prepared::Yes);
+        assert_eq!(answers.prepared(StatementId(2)), Prepared::No);
+    }
+
+    #[test]
+    fn a_statement_whose_parse_failed_is_not_taken_for_prepared() {
+        let mut answers = Answers::new(2);
+        answers.begin(false);
+        answers.expect_parse(StatementId(0));
+        answers.expect_sync();
+        feed(&mut answers, &[error("ERROR", "42P01"), message(b'Z', b"I")].concat(), 4).unwrap();
+        assert_eq!(answers.prepared(StatementId(0)), Prepared::Unknown);
+        assert_eq!(answers.take_failure().unwrap().sqlstate, "42P01");
+    }
+
+    #[test]
+    fn deallocated_statements_are_parsed_again() {
+        let mut answers = Answers::new(1);
+        answers.begin(false);
+        answers.expect_parse(StatementId(0));
+        answers.expect_sync();
+        feed(&mut answers, &[message(b'1', b""), message(b'Z', b"I")].concat(), 9).unwrap();
+        assert_eq!(answers.prepared(StatementId(0)), Prepared::Yes);
+        answers.begin(false);
+        answers.expect_sync();
+        feed(&mut answers, &[error("ERROR", "26000"), message(b'Z', b"I")].concat(), 9).unwrap();
+        assert_eq!(answers.prepared(StatementId(0)), Prepared::Unknown);
+    }
+
+    #[test]
+    fn messages_out_of_place_are_violations() {
+        for stream in [
+            message(b'R', b"\0\0\0\0"),
+            message(b'W', b"\0\0\0"),
+            message(b'?', b""),
+            message(b'Z', b"X"),
+            message(b'Z', b""),
+            message(b'D', b"\0\x02\0\0"),
+            message(b'T', b"\0\x01name"),
+            message(b'E', b"Mno end"),
+            b"D\0\0\0\x01".to_vec(),
+        ] {
+            let result = feed(&mut statement(true), &stream, 1000);
+            assert!(matches!(result, Err(Broken::Malformed(_))), "{stream:?}: {result:?}");
+        }
+        let mut idle = Answers::new(0);
+        assert!(feed(&mut idle, &message(b'Z', b"I"), 1000).is_err());
+    }
+
+    #[test]
+    fn copying_out_is_passed_over_and_copying_in_is_declined() {
+        let mut answers = statement(false);
+        let stream = [
+            message(b'H', b"\0\0\0"),
+            message(b'd', b"1\n"),
+            message(b'c', b""),
+            message(b'C', b"COPY 1\0"),
+            message(b'Z', b"I"),
+        ]
+        .concat();
+        feed(&mut answers, &stream, 5).unwrap();
+        assert_eq!(answers.take_failure(), None);
+        let mut answers = statement(false);
+        feed(&mut answers, &message(b'G', b"\0\0\0"), 5).unwrap();
+        assert!(answers.take_copy_declined());
+        assert!(!answers.take_copy_declined());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_mean_the_same_at_every_split(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            kinds in prop::collection::vec((prop::sample::select(b"123ACDEGHINSTZcdnst".to_vec()), prop::collection::vec(any::<u8>(), 0..20)), 0..12),
+            step in 1_usize..40,
+            wants_rows in any::<bool>(),
+        ) {
+            let framed: Vec<u8> = kinds.iter().flat_map(|(kind, body)| message(*kind, body)).collect();
+            for stream in [&bytes, &framed] {
+                let run = |step: usize| {
+                    let mut answers = statement(wants_rows);
+                    let mut sink = Collected::default();
+                    let mut pending = Vec::new();
+                    let mut end = None;
+                    for piece in stream.chunks(step) {
+                        pending.extend_from_slice(piece);
+                        match answers.take(&pending, &mut Some(&mut sink)) {
+                            Ok(count) => drop(pending.drain(..count)),
+                            Err(broken) => {
+                                end = Some(broken);
+                                break;
+                            }
+                        }
+                    }
+                    (sink, end, answers.status(), answers.take_failure())
+                };
+                prop_assert_eq!(run(step), run(stream.len().max(1)));
+            }
+        }
+    }
+}

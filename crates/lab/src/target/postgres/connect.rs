@@ -8,6 +8,7 @@
 //!    (CVE-2024-10977), and no message of that time may be long.
 //! 4. Bytes that arrive before encryption begins are an error (CVE-2021-23222).
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -92,7 +93,7 @@ pub(super) fn cancel(
     key: (i32, i32),
     runtime: &dyn Runtime,
 ) -> Result<(), TargetError> {
-    let opening = Opening { address, endpoint, shown: address.shown(endpoint) };
+    let opening = Opening::new(address, endpoint);
     let Encrypted { mut wire, deadline, .. } =
         opening.encrypted(address.tls_mode(&endpoint.host), runtime)?;
     let mut message = BytesMut::new();
@@ -111,7 +112,7 @@ fn connect_endpoint(
     wanted: SessionAttributes,
     runtime: &dyn Runtime,
 ) -> Result<Connected, TargetError> {
-    let opening = Opening { address, endpoint, shown: address.shown(endpoint) };
+    let opening = Opening::new(address, endpoint);
     let mode = address.tls_mode(&endpoint.host);
     let attempt = |mode: TlsMode| opening.start(mode, wanted, runtime);
     let result = attempt(mode);
@@ -134,9 +135,16 @@ struct Opening<'a> {
     address: &'a Address,
     endpoint: &'a Endpoint,
     shown: String,
+    /// The handshake failed, which `prefer` answers by going without.
+    has_tls_failed: Cell<bool>,
 }
 
-impl Opening<'_> {
+impl<'a> Opening<'a> {
+    fn new(address: &'a Address, endpoint: &'a Endpoint) -> Self {
+        let shown = address.shown(endpoint);
+        Self { address, endpoint, shown, has_tls_failed: Cell::new(false) }
+    }
+
     fn start(
         &self,
         mode: TlsMode,
@@ -160,11 +168,11 @@ impl Opening<'_> {
     }
 
     /// A connected socket, encrypted as `mode` wants, and what binds authentication to it.
-    fn encrypted<'a>(
+    fn encrypted<'r>(
         &self,
         mode: TlsMode,
-        runtime: &'a dyn Runtime,
-    ) -> Result<Encrypted<'a>, TargetError> {
+        runtime: &'r dyn Runtime,
+    ) -> Result<Encrypted<'r>, TargetError> {
         let (mut wire, deadline) = self.reach(runtime)?;
         if matches!(mode, TlsMode::Disable | TlsMode::Allow) {
             return Ok(Encrypted { wire, binding: None, deadline });
@@ -203,7 +211,7 @@ impl Opening<'_> {
                 )));
             }
         }
-        let connection = tls::connection(self.address, self.endpoint, mode)?;
+        let connection = tls::connection(self.address, &self.endpoint.host, mode)?;
         wire.transport.start_tls(connection);
         loop {
             let state = wire.transport.tls().map(|tls| tls.is_handshaking());
@@ -215,11 +223,19 @@ impl Opening<'_> {
                 Err(error) => return Err(self.handshake_failed(&error)),
             }
         }
+        if is_direct && !wire.transport.tls().is_some_and(tls::has_agreed_protocol) {
+            return Err(self.unreachable(
+                "TLS: the server does not agree to speak PostgreSQL's protocol; \
+                 sslnegotiation=direct needs PostgreSQL 17 or later"
+                    .to_owned(),
+            ));
+        }
         let binding = wire.transport.tls().and_then(tls::channel_binding);
         Ok(Encrypted { wire, binding, deadline })
     }
 
     fn handshake_failed(&self, error: &WireError) -> TargetError {
+        self.has_tls_failed.set(true);
         TargetError::Connect {
             address: self.shown.clone(),
             reason: format!("TLS: {error}{}", tls::remedy(error)),
@@ -227,7 +243,7 @@ impl Opening<'_> {
     }
 
     /// Connects to the first place behind the endpoint that answers.
-    fn reach<'a>(&self, runtime: &'a dyn Runtime) -> Result<(Wire, Deadline<'a>), TargetError> {
+    fn reach<'r>(&self, runtime: &'r dyn Runtime) -> Result<(Wire, Deadline<'r>), TargetError> {
         let timeout = self.address.connect_timeout;
         let numbers = match &self.endpoint.host {
             Host::Socket(directory) => {

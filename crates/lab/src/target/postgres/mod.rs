@@ -11,6 +11,7 @@
 pub mod address;
 mod answers;
 pub mod binaries;
+mod certificate;
 pub mod client;
 mod connect;
 mod conninfo;
