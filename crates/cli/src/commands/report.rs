@@ -1,12 +1,166 @@
 //! `evenkeel report`: render a stored session again.
 
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
+use evenkeel_lab::experiment::store::{self, Seal};
+use evenkeel_lab::report::{self, html, markdown, terminal};
+
 use crate::exit::Outcome;
 
 /// Render a stored session again
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// Session directory, or the path of its session.json
+    #[arg(value_name = "DIR")]
+    session: PathBuf,
+    /// What to render
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// Write to this file instead of standard output; with a directory, write every file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// What to render.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Text of at most 100 columns
+    Terminal,
+    /// One page for a browser
+    Html,
+    /// Short text for a mail or a pull request
+    Markdown,
+    /// The record itself, checked
+    Json,
+}
 
 /// Runs the command.
-pub(crate) fn run(_arguments: Arguments) -> anyhow::Result<Outcome> {
-    anyhow::bail!("'report' is not built yet")
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let stored = store::read_session(&arguments.session)?;
+    remark(stored.seal)?;
+    let document = &stored.document;
+    match &arguments.out {
+        Some(path) if path.is_dir() => {
+            report::write_files(path, document)?;
+        }
+        Some(path) => {
+            let (directory, name) = place(path)?;
+            let wanted = arguments.format;
+            store::replace_file(directory, name, |file: &mut File| {
+                let mut out = BufWriter::new(file);
+                render(document, wanted, terminal::Style::default(), None, &mut out)?;
+                out.flush()
+            })?;
+        }
+        None => {
+            let stdout = io::stdout();
+            let style = terminal_style(stdout.is_terminal());
+            let page = arguments.session.join("report.html");
+            let page = page.is_file().then(|| page.display().to_string());
+            let mut out = BufWriter::new(stdout.lock());
+            let written = render(document, arguments.format, style, page.as_deref(), &mut out)
+                .and_then(|()| out.flush());
+            match written {
+                // A reader such as `head` that has enough is no failure.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                written => written.context("write to standard output")?,
+            }
+        }
+    }
+    Ok(outcome(document))
+}
+
+/// How a terminal wants its text, by the usual environment variables.
+pub(crate) fn terminal_style(is_terminal: bool) -> terminal::Style {
+    // https://no-color.org: set and not empty.
+    let refuses = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    // As the C library chooses among them.
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|value| !value.is_empty())
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    terminal::Style {
+        has_colour: is_terminal && !refuses && !is_dumb,
+        is_ascii: !(locale.contains("utf-8") || locale.contains("utf8")),
+    }
+}
+
+fn render(
+    document: &SessionDocument,
+    format: Format,
+    style: terminal::Style,
+    page: Option<&str>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        Format::Terminal => terminal::render(document, style, page, out),
+        Format::Html => html::render(document, out),
+        Format::Markdown => markdown::render(document, out),
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, document)?;
+            out.write_all(b"\n")
+        }
+    }
+}
+
+/// As `compare` would have ended: scripts may ask the record later.
+fn outcome(document: &SessionDocument) -> Outcome {
+    match document.analysis.as_ref().map(|analysis| analysis.comparison.verdict.kind) {
+        Some(VerdictKind::Worse) => Outcome::Worse,
+        Some(VerdictKind::Invalid) => Outcome::Invalid,
+        _ => Outcome::Success,
+    }
+}
+
+fn place(path: &Path) -> anyhow::Result<(&Path, &str)> {
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .with_context(|| format!("{}: names no file to write", path.display()))?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    Ok((directory.unwrap_or(Path::new(".")), name))
+}
+
+fn remark(seal: Seal) -> io::Result<()> {
+    let mut errors = io::stderr();
+    match seal {
+        Seal::Intact => Ok(()),
+        Seal::Altered => writeln!(
+            errors,
+            "evenkeel: this record was changed after it was written: its checksum does not agree"
+        ),
+        Seal::Absent => writeln!(errors, "evenkeel: this record carries no checksum"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_written_into_the_current_directory() {
+        assert_eq!(place(Path::new("x.html")).unwrap(), (Path::new("."), "x.html"));
+        assert_eq!(place(Path::new("a/x.html")).unwrap(), (Path::new("a"), "x.html"));
+        assert!(place(Path::new("..")).is_err());
+        assert!(place(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_directory_without_a_record_is_an_error_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = Arguments {
+            session: directory.path().to_path_buf(),
+            format: Format::Terminal,
+            out: None,
+        };
+        let error = format!("{:#}", run(arguments).unwrap_err());
+        assert!(error.contains("session.json"), "{error}");
+    }
 }

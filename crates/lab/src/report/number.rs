@@ -108,6 +108,9 @@ pub fn time(ns: f64) -> String {
     if !ns.is_finite() {
         return ABSENT.to_owned();
     }
+    if ns.abs() < 1e-300 {
+        return "0 s".to_owned();
+    }
     let (unit, size) =
         if (1e9..1e10).contains(&ns.abs()) { ("s", 1e9) } else { time_unit(ns.abs()) };
     format!("{} {unit}", significant(ns / size))

@@ -267,7 +267,7 @@ fn short_bytes(bytes: f64) -> String {
     if bytes.abs() < 1.0 {
         return "0".to_owned();
     }
-    let (unit, size) = number::bytes_unit(bytes.abs() * 10.0);
+    let (unit, size) = number::bytes_unit(bytes.abs());
     format!("{} {unit}", short_number(bytes / size))
 }
 
@@ -279,13 +279,13 @@ fn short_number(value: f64) -> String {
     if (1e6..1e9).contains(&value.abs()) {
         return format!("{}M", short_number(value / 1e6));
     }
-    if value.abs() >= 1e9 || value.abs() < 1e-3 {
+    if value.abs() >= 1e9 || value.abs() < 0.99e-6 {
         let text = format!("{value:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let mantissa = mantissa.parse::<f64>().map_or(1.0, |m| (m * 10.0).round() / 10.0);
         return format!("{mantissa}e{exponent}");
     }
-    let text = format!("{value:.4}");
+    let text = if value.abs() < 0.01 { format!("{value:.7}") } else { format!("{value:.4}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 

@@ -243,9 +243,12 @@ pub(super) fn stall_list(document: &SessionDocument, sink: &mut Sink<'_>) -> io:
         sink,
         "<p>",
         Text(number::count(all.len() as u64)),
-        " stalls in all runs; the longest ",
-        Whole(all.len().min(STALLS_MAX) as u64),
-        " of them:</p><details",
+        if all.len() > STALLS_MAX {
+            " stalls in all runs, of which the longest 50 are listed."
+        } else {
+            " stalls in all runs."
+        },
+        "</p><details",
         if all.len() <= 12 { " open" } else { "" },
         "><summary>List</summary><div class=\"scroll\"><table><thead><tr>\
          <th>arm</th><th class=\"n\">run</th><th class=\"n\">begins at</th><th class=\"n\">lasts</th>\

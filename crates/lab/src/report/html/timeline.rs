@@ -12,7 +12,7 @@ use crate::report::{model, number};
 const WIDTH: f64 = 520.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = WIDTH - 8.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 22.0;
 const GAP: f64 = 20.0;
 /// Points along a line in sum over all runs: what keeps the page of a large session under 3 MB.
 const POINTS_MAX: usize = 12_000;

@@ -45,7 +45,10 @@ fn a_server_is_made_started_frozen_stopped_and_leaves_nothing() {
     let value = |client: &mut Client, sql: &str| client.value(sql).unwrap().unwrap();
     assert_eq!(value(&mut client, "show shared_buffers"), "16MB");
     assert_eq!(value(&mut client, "show listen_addresses"), "");
-    assert_eq!(value(&mut client, "select datcollate from pg_database where datname = 'postgres'"), "C");
+    assert_eq!(
+        value(&mut client, "select datcollate from pg_database where datname = 'postgres'"),
+        "C"
+    );
     drop(client);
     server.freeze().unwrap();
     for process in process_tree(process) {
