@@ -425,6 +425,7 @@ pub struct Event {
     /// Since measuring began; equal to the start for a point in time.
     pub end_ns: i64,
     /// Figures by name with unit (`buffers_written`, `sync_longest_ns` ...).
+    #[serde(serialize_with = "finite_only")]
     pub figures: BTreeMap<String, f64>,
     /// For people.
     pub text: String,
@@ -708,4 +709,12 @@ pub struct NoiseNote {
     pub kind: String,
     /// In words, with figures.
     pub text: String,
+}
+
+/// JSON has no NaN and no infinity, and null in their place could not be read back.
+fn finite_only<S: serde::Serializer>(
+    figures: &BTreeMap<String, f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(figures.iter().filter(|(_, value)| value.is_finite()))
 }

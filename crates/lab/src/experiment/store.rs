@@ -309,7 +309,7 @@ fn syntax(text: &[u8], name: &str, error: &serde_json::Error) -> StoreError {
     let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
     let remedy = if text.is_empty() {
         "; the file is empty"
-    } else if error.is_eof() {
+    } else if error.is_eof() || is_at_end(text, error.line(), error.column()) {
         "; the file was cut off"
     } else {
         ""
@@ -321,6 +321,14 @@ fn syntax(text: &[u8], name: &str, error: &serde_json::Error) -> StoreError {
         reason: reason.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\""),
         remedy,
     }
+}
+
+/// Whether a place is the text's end: a number that was cut off is reported as invalid, not as cut.
+fn is_at_end(text: &[u8], line: usize, column: usize) -> bool {
+    text.split(|byte| *byte == b'\n')
+        .enumerate()
+        .last()
+        .is_some_and(|(last, content)| line == last + 1 && column >= content.len())
 }
 
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
@@ -376,5 +384,217 @@ impl<W: Write> Write for AfterFirstByte<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::report::fixture;
+
+    fn written(document: &SessionDocument) -> Vec<u8> {
+        let directory = tempfile::tempdir().unwrap();
+        write_session(directory.path(), document).unwrap();
+        fs::read(directory.path().join(SESSION_FILE)).unwrap()
+    }
+
+    fn small() -> SessionDocument {
+        let mut document = fixture::session(fixture::TINY);
+        document.runs.truncate(1);
+        let run = &mut document.runs[0];
+        run.timeline.truncate(2);
+        run.histogram.truncate(2);
+        run.exceedance.truncate(2);
+        document
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_and_the_seal_holds() {
+        let mut sessions = fixture::odd_sessions();
+        sessions.push(("tiny", fixture::session(fixture::TINY)));
+        for (name, document) in sessions {
+            let text = written(&document);
+            let stored = parse_session(&text, name).unwrap();
+            assert_eq!(stored.seal, Seal::Intact, "{name}");
+            let again = serde_json::to_value(&stored.document).unwrap();
+            assert_eq!(again, serde_json::to_value(&document).unwrap(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_changed_result_does_not_go_unnoticed() {
+        let document = small();
+        let text = String::from_utf8(written(&document)).unwrap();
+        let changed = text.replacen("\"pairs_planned\": 2", "\"pairs_planned\": 3", 1);
+        assert_ne!(text, changed);
+        assert_eq!(parse_session(changed.as_bytes(), "x").unwrap().seal, Seal::Altered);
+        let unsealed = serde_json::to_vec(&document).unwrap();
+        assert_eq!(parse_session(&unsealed, "x").unwrap().seal, Seal::Absent);
+    }
+
+    #[test]
+    fn a_newer_layout_is_refused_by_name_and_a_newer_minor_is_read() {
+        let text = String::from_utf8(written(&small())).unwrap();
+        let newer = text.replacen("\"schema\": \"1.0\"", "\"schema\": \"2.0\"", 1);
+        let error = parse_session(newer.as_bytes(), "session.json").unwrap_err().to_string();
+        assert!(error.contains("schema 2.0") && error.contains("1.x"), "{error}");
+        // Fields are only added within a major version, and those we do not know are skipped.
+        let minor = text.replacen(
+            "\"schema\": \"1.0\"",
+            "\"schema\": \"1.7\", \"something_new\": {\"a\": [1]}",
+            1,
+        );
+        assert!(parse_session(minor.as_bytes(), "session.json").is_ok());
+        for nonsense in ["", "1", "one.two", "1.0.0.x", "-1.0"] {
+            let text = text.replacen("\"1.0\"", &format!("\"{nonsense}\""), 1);
+            assert!(parse_session(text.as_bytes(), "x").is_err(), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_is_an_error_with_its_place() {
+        let text = written(&small());
+        for length in (0..text.len() - 3).step_by(97).chain([0, 1, 2, text.len() - 3]) {
+            let error = parse_session(&text[..length], "cut.json").unwrap_err().to_string();
+            assert!(error.starts_with("cut.json:"), "{error}");
+            assert!(error.contains("cut off") || error.contains("empty"), "{length}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_index_that_points_nowhere_names_its_field() {
+        let mut document = small();
+        document.runs[0].arm = 9;
+        let error = parse_session(&written(&document), "x").unwrap_err().to_string();
+        assert!(error.contains("runs[0].arm") && error.contains('9'), "{error}");
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_record_that_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        write_session(directory.path(), &small()).unwrap();
+        let before = fs::read(directory.path().join(SESSION_FILE)).unwrap();
+        let full = replace_file(directory.path(), SESSION_FILE, |file| {
+            file.write_all(b"{ half")?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        });
+        assert!(full.unwrap_err().to_string().starts_with("write "));
+        assert_eq!(fs::read(directory.path().join(SESSION_FILE)).unwrap(), before);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing half is left");
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_stands_in_the_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let victim = directory.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let out = directory.path().join("out");
+        fs::create_dir(&out).unwrap();
+        for name in [".session.json.partial", SESSION_FILE] {
+            std::os::unix::fs::symlink(&victim, out.join(name)).unwrap();
+        }
+        write_session(&out, &small()).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(read_session(&out).is_ok());
+    }
+
+    #[test]
+    fn every_document_is_valid_under_the_published_schema_and_the_schema_knows_every_field() {
+        let text = include_str!("../../../../docs/schema/session-1.0.json");
+        let schema: serde_json::Value = serde_json::from_str(text).unwrap();
+        let published = jsonschema::validator_for(&schema).unwrap();
+        // Closed, so that a field that the schema does not name is found.
+        let mut closed = schema.clone();
+        close(&mut closed);
+        let closed = jsonschema::validator_for(&closed).unwrap();
+        let mut sessions = fixture::odd_sessions();
+        sessions.push(("tiny", fixture::session(fixture::TINY)));
+        sessions.push(("three", fixture::session(fixture::Plan { arms: 3, ..fixture::TINY })));
+        for (name, document) in sessions {
+            let value: serde_json::Value = serde_json::from_slice(&written(&document)).unwrap();
+            for validator in [&published, &closed] {
+                let errors: Vec<String> = validator
+                    .iter_errors(&value)
+                    .map(|error| format!("{}: {error}", error.instance_path()))
+                    .take(3)
+                    .collect();
+                assert!(errors.is_empty(), "{name}: {errors:?}");
+            }
+        }
+        let mut value = serde_json::to_value(small()).unwrap();
+        value["runs"][0]["throughput_per_s"] = serde_json::json!("fast");
+        assert!(!published.is_valid(&value), "the schema must be able to fail");
+    }
+
+    fn close(schema: &mut serde_json::Value) {
+        match schema {
+            serde_json::Value::Object(fields) => {
+                if fields.contains_key("properties") && fields.contains_key("required") {
+                    fields.insert("additionalProperties".to_owned(), serde_json::json!(false));
+                }
+                fields.values_mut().for_each(close);
+            }
+            serde_json::Value::Array(items) => items.iter_mut().for_each(close),
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        /// Whatever the bytes: an error or a document that every renderer can show.
+        #[test]
+        fn no_file_makes_the_reader_or_a_renderer_panic(
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6)
+        ) {
+            let mut text = SMALL.with(Clone::clone);
+            for (index, byte) in changes {
+                let at = index.index(text.len());
+                text[at] = byte;
+            }
+            check(&text);
+        }
+
+        /// Numbers, nulls and structures in each other's places.
+        #[test]
+        fn no_exchange_of_values_makes_a_renderer_panic(
+            from in any::<proptest::sample::Index>(),
+            to in any::<proptest::sample::Index>(),
+        ) {
+            let mut text = String::from_utf8(SMALL.with(Clone::clone)).unwrap();
+            let lines: Vec<&str> = text.lines().collect();
+            let (from, to) = (from.index(lines.len()), to.index(lines.len()));
+            let value = lines[from].split_once(": ").map_or("null", |(_, value)| value);
+            if let Some((name, _)) = lines[to].split_once(": ") {
+                let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+                let comma = if lines[to].ends_with(',') { "," } else { "" };
+                lines[to] = format!("{name}: {}{comma}", value.trim_end_matches(','));
+                text = lines.join("\n");
+            }
+            check(text.as_bytes());
+        }
+
+        #[test]
+        fn no_text_makes_the_reader_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(parse_session(&text, "x").is_err());
+        }
+    }
+
+    thread_local! {
+        static SMALL: Vec<u8> = written(&small());
+    }
+
+    fn check(text: &[u8]) {
+        use crate::report::{csv, html, markdown, terminal};
+        let Ok(stored) = parse_session(text, "x") else { return };
+        let document = &stored.document;
+        let mut out = Vec::new();
+        terminal::render(document, terminal::Style::default(), None, &mut out).unwrap();
+        markdown::render(document, &mut out).unwrap();
+        html::render(document, &mut out).unwrap();
+        csv::runs(document, &mut out).unwrap();
+        csv::timeline(document, &mut out).unwrap();
     }
 }

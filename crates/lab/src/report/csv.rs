@@ -226,7 +226,7 @@ impl Row {
 
     /// Text from outside.
     fn text(&mut self, text: Option<&str>) -> &mut Self {
-        let shown = text.map(|text| quoted(text)).unwrap_or_default();
+        let shown = text.map(quoted).unwrap_or_default();
         self.cell(&shown)
     }
 

@@ -14,7 +14,7 @@ pub mod text;
 mod benchmark;
 mod events;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 
 use std::io::{self, BufWriter};
 use std::path::Path;
@@ -79,7 +79,7 @@ mod tests {
             std::fs::write(directory.join("terminal.txt"), text).unwrap();
             let page = std::fs::metadata(directory.join("report.html")).unwrap().len();
             assert!(page < 3_000_000, "{name}: the page holds {page} bytes");
-            assert!(page > 0 || true, "{name}");
+            assert!(page > 0, "{name}");
         }
     }
 }

@@ -122,7 +122,7 @@ pub fn length(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match seconds {
         0..=120 => time_short(ns),
-        121..=3599 if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        121..=3599 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
         121..=3599 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }

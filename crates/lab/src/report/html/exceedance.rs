@@ -51,9 +51,20 @@ pub(super) fn curve(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Resu
         let spread = spread(document.runs.iter().filter(|run| run.arm == *arm));
         drawing.band(&spread, "spread", chart::arm_class(*arm))?;
     }
-    for (arm, curve) in &arms {
+    // The control first and the contender last: where curves coincide, the pair of the verdict is seen.
+    let mut layers: Vec<&(u32, Vec<(f64, f64)>)> = arms.iter().collect();
+    layers.sort_by_key(|(arm, _)| match arm {
+        0 => 1,
+        1 => 2,
+        _ => 0,
+    });
+    for (arm, curve) in layers {
         let points = curve.iter().map(|(ns, rate)| (*ns, Some(*rate)));
-        let class = if *arm == 0 { "strong" } else { "strong dashed" };
+        let class = match arm {
+            0 => "strong",
+            1 => "strong dashed",
+            _ => "strong dotted",
+        };
         drawing.line(points, class, chart::arm_class(*arm))?;
     }
     // Direct dots with numbers where the table has rows.

@@ -169,9 +169,7 @@ mod tests {
     #[test]
     fn a_gap_between_two_kinds_of_transactions_is_found_and_one_kind_has_none() {
         let mut shares = vec![0.0; BINS * DECADES];
-        for bin in 120..130 {
-            shares[bin] = 0.099;
-        }
+        shares[120..130].fill(0.099);
         assert_eq!(gap(&shares), None);
         shares[160] = 0.005;
         shares[161] = 0.005;

@@ -9,9 +9,7 @@ use super::scale::{Quantity, Scale, Spread};
 use crate::experiment::document::{Event, Run, SessionDocument, TimelineSecond};
 use crate::report::{model, number};
 
-const WIDTH: f64 = 520.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = WIDTH - 8.0;
 const TOP: f64 = 22.0;
 const GAP: f64 = 20.0;
 /// Points along a line in sum over all runs: what keeps the page of a large session under 3 MB.
@@ -161,7 +159,9 @@ pub(super) fn section(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Re
         .map(|run| number::to_f64(run.duration_ns) / 1e9)
         .filter(|seconds| *seconds < 1e7)
         .fold(1.0_f64, f64::max);
-    let x = Scale::exact(Quantity::Seconds, (0.0, seconds), (LEFT, RIGHT));
+    // Three columns are narrower on the page; a narrower drawing keeps their words as large.
+    let width = if document.arms.len() > 2 { 390.0 } else { 520.0 };
+    let x = Scale::exact(Quantity::Seconds, (0.0, seconds), (LEFT, width - 8.0));
     put!(
         sink,
         "<p class=\"legend\"><span><i class=\"key write\"></i>checkpoint write</span> \
@@ -220,7 +220,12 @@ fn panel(
     }
     sink.put("</figcaption>")?;
     let height = strips.iter().map(|(strip, _)| strip.height + GAP).sum::<f64>() + TOP + 14.0;
-    chart::open(sink, WIDTH, height, &format!("{} second by second", model::run_name(run)))?;
+    chart::open(
+        sink,
+        x.ends().1 + 8.0,
+        height,
+        &format!("{} second by second", model::run_name(run)),
+    )?;
     let bottom = height - 14.0 - GAP;
     bands(run, x, (TOP, bottom), sink)?;
     let mut top = TOP;
@@ -279,15 +284,14 @@ fn strip_frame(drawing: &mut Chart<'_, '_>, strip: &Strip, is_last: bool) -> io:
 fn bands(run: &Run, x: Scale, (top, bottom): (f64, f64), sink: &mut Sink<'_>) -> io::Result<()> {
     // `checkpoint` spans write and sync, which are drawn themselves.
     let has_parts = run.events.iter().any(|event| event.kind.starts_with("checkpoint_"));
-    let drawn = |event: &&Event| {
-        !matches!(event.kind.as_str(), "clock_jump") && !(has_parts && event.kind == "checkpoint")
-    };
+    let drawn =
+        |event: &&Event| event.kind != "clock_jump" && !(has_parts && event.kind == "checkpoint");
     for event in run.events.iter().filter(drawn).take(MARKS_MAX) {
         let (Some(from), Some(to)) = (x.at(seconds(event.start_ns)), x.at(seconds(event.end_ns)))
         else {
             continue;
         };
-        if event.end_ns < 0 || from >= RIGHT - 0.01 {
+        if event.end_ns < 0 || from >= x.ends().1 - 0.01 {
             continue;
         }
         let class = match event.kind.as_str() {
@@ -336,7 +340,7 @@ fn stalls(run: &Run, x: Scale, floor: f64, sink: &mut Sink<'_>) -> io::Result<()
         );
         chart::area(sink, (from, to.max(from + 1.5)), (floor - 4.0, floor), "stall", &hover)?;
         if place < 4 && labelled.iter().all(|other| (other - from).abs() > 46.0) {
-            let at = from.clamp(LEFT + 22.0, RIGHT - 24.0);
+            let at = from.clamp(LEFT + 22.0, x.ends().1 - 24.0);
             let words = number::time(number::to_f64(episode.worst_ns));
             chart::label(sink, (at, floor - 8.0), Anchor::Middle, "stallword", &words)?;
             labelled.push(from);
