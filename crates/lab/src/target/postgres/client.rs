@@ -24,7 +24,8 @@ const LARGEST_NOTICE_COUNT: usize = 1000;
 const COPY_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// A session for administration. Every call waits until the server has answered, or until the
-/// timeout; a session that has timed out is broken and answers nothing more.
+/// timeout; a session that has timed out is broken and answers nothing more. A client stays with
+/// the task that made it; a [`CancelHandle`] travels.
 pub struct Client {
     wire: Wire,
     runtime: Arc<dyn Runtime>,
@@ -92,6 +93,13 @@ pub struct CancelHandle {
     runtime: Arc<dyn Runtime>,
 }
 
+/// How a statement was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Simple,
+    Extended,
+}
+
 /// Data on their way into a table; see [`Client::copy_in`].
 #[derive(Debug)]
 pub struct CopyIn<'a> {
@@ -135,13 +143,13 @@ impl Client {
     /// # Errors
     /// [`ClientError::Statement`] where the server refused; the session can be used on.
     pub fn query(&mut self, sql: &str) -> Result<Rows, ClientError> {
-        let deadline_runtime = Arc::clone(&self.runtime);
-        let deadline = Deadline::after(deadline_runtime.as_ref(), self.timeout);
+        let runtime = Arc::clone(&self.runtime);
+        let deadline = Deadline::after(runtime.as_ref(), self.timeout);
         self.check(sql)?;
         self.output.clear();
         write::query(&mut self.output, sql);
         self.send(deadline)?;
-        self.result(deadline)
+        self.result(Protocol::Simple, deadline)
     }
 
     /// Runs one statement with parameters `$1`, `$2` ..., given as text; `None` is NULL.
@@ -174,7 +182,7 @@ impl Client {
             self.output.extend_from_slice(message);
         }
         self.send(deadline)?;
-        self.result(deadline)
+        self.result(Protocol::Extended, deadline)
     }
 
     /// Runs SQL for its effect and returns the last command's tag, such as `INSERT 0 1`.
@@ -231,7 +239,7 @@ impl Client {
                 | tag::ROW_DESCRIPTION
                 | tag::EMPTY_QUERY
                 | tag::COPY_OUT => {
-                    self.result(deadline)?;
+                    self.result(Protocol::Simple, deadline)?;
                     return Err(ClientError::Unexpected(format!(
                         "{}: the statement is not a COPY ... FROM STDIN",
                         self.shown
@@ -342,14 +350,14 @@ impl Client {
     }
 
     /// Takes everything until the server is ready again.
-    fn result(&mut self, deadline: Deadline<'_>) -> Result<Rows, ClientError> {
+    fn result(&mut self, protocol: Protocol, deadline: Deadline<'_>) -> Result<Rows, ClientError> {
         let mut rows = Rows::default();
         let mut error: Option<ClientError> = None;
         loop {
             let header = self.next(deadline)?;
             let body = &self.wire.input.pending()[HEADER_BYTES..header.total];
             let mut is_ready = false;
-            let mut answer: &[u8] = &[];
+            let mut is_data_wanted = false;
             let mut read = || -> Result<(), Malformed> {
                 match header.tag {
                     tag::ROW_DESCRIPTION => {
@@ -381,7 +389,7 @@ impl Client {
                         self.status = transaction_status(body)?;
                         is_ready = true;
                     }
-                    tag::COPY_IN => answer = COPY_REFUSED,
+                    tag::COPY_IN => is_data_wanted = true,
                     tag::COPY_OUT => {
                         error.get_or_insert(ClientError::Unexpected(
                             "COPY ... TO STDOUT is not possible here; select the rows".to_owned(),
@@ -405,8 +413,14 @@ impl Client {
                 self.broken = Some(lost.to_string());
                 return Err(lost);
             }
-            if !answer.is_empty() {
-                self.wire.send(answer, deadline).map_err(|error| self.lost(&error))?;
+            if is_data_wanted {
+                self.output.clear();
+                self.output.extend_from_slice(COPY_REFUSED);
+                if protocol == Protocol::Extended {
+                    // The server has thrown away the Sync that came with the statement.
+                    self.output.extend_from_slice(write::SYNC);
+                }
+                self.send(deadline)?;
             }
             if is_ready {
                 return error.map_or(Ok(rows), Err);
@@ -429,8 +443,8 @@ impl Client {
     }
 }
 
-/// CopyFail and, where the copy came by the extended protocol, Sync.
-const COPY_REFUSED: &[u8] = b"f\0\0\0\x15COPY is not here\0S\0\0\0\x04";
+/// CopyFail, with a reason that comes back in the server's error.
+const COPY_REFUSED: &[u8] = b"f\0\0\0\x1dno data for COPY at hand\0";
 
 impl Drop for Client {
     fn drop(&mut self) {
@@ -500,7 +514,7 @@ impl CopyIn<'_> {
         self.client.output.clear();
         self.client.output.extend_from_slice(write::COPY_DONE);
         self.client.send(deadline)?;
-        let rows = self.client.result(deadline)?;
+        let rows = self.client.result(Protocol::Simple, deadline)?;
         Ok(rows.affected())
     }
 

@@ -15,6 +15,8 @@ mod certificate;
 pub mod client;
 mod connect;
 mod conninfo;
+#[cfg(test)]
+mod live_tests;
 mod password;
 mod protocol;
 pub mod server;

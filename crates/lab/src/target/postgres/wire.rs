@@ -203,7 +203,12 @@ impl Wire {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Interest::ReadWrite,
             Err(error) => return Err(error.into()),
         };
-        if !self.receive_some()? {
+        let is_over = |wire: &Self| {
+            wire.transport.is_flushed()
+                && !wire.transport.tls().is_some_and(|tls| tls.is_handshaking())
+        };
+        // What arrives may be the last that was missing.
+        if !self.receive_some()? && !is_over(self) {
             self.wait(interest, deadline)?;
         }
         Ok(())
