@@ -11,10 +11,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An experiment as the user wrote it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExperimentFile {
     /// The question, for the report's head.
@@ -64,7 +64,7 @@ pub struct ExperimentFile {
 }
 
 /// One arm as the user wrote it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArmFile {
     /// What reports call it.
@@ -86,7 +86,7 @@ pub struct ArmFile {
 }
 
 /// The workload as the user wrote it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkloadFile {
     /// `name` or `name@weight`; built-in scripts.
@@ -106,7 +106,7 @@ pub struct WorkloadFile {
 }
 
 /// How transactions arrive; the rate is a key of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalKind {
     /// Each client starts the next when the last has ended.
@@ -154,6 +154,16 @@ impl std::str::FromStr for CacheChoice {
                     "'{text}' is not one of cold, warmed:TIME (such as warmed:30s), carried_over"
                 )),
             },
+        }
+    }
+}
+
+impl Serialize for CacheChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Cold => serializer.serialize_str("cold"),
+            Self::CarriedOver => serializer.serialize_str("carried_over"),
+            Self::Warmed(time) => serializer.serialize_str(&format!("warmed:{time}")),
         }
     }
 }
@@ -216,6 +226,23 @@ impl std::str::FromStr for Span {
     }
 }
 
+impl std::fmt::Display for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            ns if ns.is_multiple_of(1_000_000_000) => write!(f, "{}s", ns / 1_000_000_000),
+            ns if ns.is_multiple_of(1_000_000) => write!(f, "{}ms", ns / 1_000_000),
+            ns if ns.is_multiple_of(1_000) => write!(f, "{}us", ns / 1_000),
+            ns => write!(f, "{ns}ns"),
+        }
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -240,7 +267,7 @@ impl<'de> Deserialize<'de> for Span {
 }
 
 /// A server setting or a variable: TOML text, number or truth value, kept as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingValue(pub String);
 
 impl<'de> Deserialize<'de> for SettingValue {
@@ -269,7 +296,7 @@ impl<'de> Deserialize<'de> for SettingValue {
 }
 
 /// One text or a list of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OneOrMany(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for OneOrMany {
@@ -355,6 +382,35 @@ impl ExperimentFile {
             let message = with_hint(error.message());
             syntax_error(text, name, offset, message)
         })
+    }
+
+    /// The experiment as TOML, for keeping beside its results.
+    ///
+    /// # Errors
+    /// When a value cannot be said in TOML.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+
+    /// Where `key` (such as `workload.scale`) stands in `text`: line and column from 1.
+    #[must_use]
+    pub fn locate(text: &str, key: &str) -> Option<(usize, usize)> {
+        let document = toml::de::DeTable::parse(text).ok()?;
+        let mut table = document.get_ref();
+        let mut parts = key.split('.').peekable();
+        loop {
+            let part = parts.next()?;
+            let (name, value) = table.iter().find(|(name, _)| name.get_ref() == part)?;
+            match (value.get_ref(), parts.peek()) {
+                (toml::de::DeValue::Table(inner), Some(_)) => table = inner,
+                _ => {
+                    let before = text.get(..name.span().start)?;
+                    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+                    let column = before.get(line_start..)?.chars().count() + 1;
+                    return Some((before.matches('\n').count() + 1, column));
+                }
+            }
+        }
     }
 
     /// Lays `flags` over the file: what they say wins, what they leave out stays.
@@ -594,6 +650,22 @@ scale = 10
         let a = file.a.unwrap();
         assert_eq!((a.version, a.url.as_deref()), (None, Some("u")));
         assert_eq!((a.settings["x"].0.as_str(), a.settings["y"].0.as_str()), ("3", "2"));
+    }
+
+    #[test]
+    fn a_kept_experiment_reads_back_as_it_was() {
+        let text = "duration = 90\ncache = \"warmed:1500ms\"\nlooks = [8]\n[a]\nname = \"x\"\n[a.settings]\ny = 1\n[workload]\nbuiltin = \"tpcb-like\"\n";
+        let file = ExperimentFile::parse(text, "x").unwrap();
+        let kept = file.to_toml().unwrap();
+        assert_eq!(ExperimentFile::parse(&kept, "y").unwrap(), file, "{kept}");
+    }
+
+    #[test]
+    fn a_key_is_found_where_it_stands() {
+        let text = "clients = 1\n[workload]\n  scale = 0\n";
+        assert_eq!(ExperimentFile::locate(text, "workload.scale"), Some((3, 3)));
+        assert_eq!(ExperimentFile::locate(text, "clients"), Some((1, 1)));
+        assert_eq!(ExperimentFile::locate(text, "rate"), None);
     }
 
     proptest! {

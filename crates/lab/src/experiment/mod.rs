@@ -1,6 +1,9 @@
 //! An experiment from the question to the record.
 
 pub mod design;
+pub mod difference;
 pub mod document;
 pub mod file;
+pub mod plan;
+pub mod session;
 pub mod store;
