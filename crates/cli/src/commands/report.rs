@@ -40,8 +40,12 @@ enum Format {
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let stored = store::read_session(&arguments.session)?;
+    let mut stored = store::read_session(&arguments.session)?;
     remark(stored.seal)?;
+    if stored.seal == Seal::Altered && arguments.format != Format::Json {
+        // What is rendered travels on without this terminal's warning.
+        stored.document.title = format!("[ALTERED RECORD] {}", stored.document.title);
+    }
     let document = &stored.document;
     match &arguments.out {
         Some(path) if path.is_dir() => {

@@ -33,6 +33,9 @@ pub const SESSION_FILE: &str = "session.json";
 /// hour are about 60 MB), so a larger file is a mistake or an attack on memory.
 const SESSION_BYTES_MAX: u64 = 1 << 30;
 
+/// Arms are named by letters in reports.
+const ARMS_MAX: usize = 26;
+
 const OPENING: &str = "{\n  \"checksum\": \"sha256:";
 const DIGEST_DIGITS: usize = 64;
 
@@ -260,6 +263,12 @@ fn seal_of(text: &[u8]) -> Seal {
 fn check_references(document: &SessionDocument) -> Result<(), (String, String)> {
     let arms = document.arms.len();
     let scripts = document.protocol.scripts.len();
+    if arms > ARMS_MAX {
+        return Err((
+            "arms".to_owned(),
+            format!("has {arms} entries; at most {ARMS_MAX} can be compared"),
+        ));
+    }
     let arm = |field: String, index: u32| {
         if (index as usize) < arms {
             Ok(())

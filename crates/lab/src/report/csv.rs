@@ -307,6 +307,20 @@ mod tests {
     }
 
     #[test]
+    fn every_column_is_described() {
+        let described = include_str!("../../../../docs/results-format.md");
+        let document = fixture::session(fixture::TINY);
+        for (file, render) in ALL {
+            let mut out = Vec::new();
+            render(&document, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            for column in text.lines().next().unwrap().split(',') {
+                assert!(described.contains(&format!("`{column}`")), "{file}: {column}");
+            }
+        }
+    }
+
+    #[test]
     fn a_spreadsheet_runs_nothing_from_these_files() {
         for hostile in fixture::HOSTILE {
             let cell = quoted(hostile);

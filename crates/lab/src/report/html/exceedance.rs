@@ -126,7 +126,7 @@ pub(super) fn table(
         );
     }
     sink.put("</tr></thead><tbody>")?;
-    for row in rows {
+    for row in rows.into_iter().take(100) {
         let interval = match (row.low_ratio, row.high_ratio) {
             (Some(low), Some(high)) => {
                 format!("{} .. {}", number::significant(low), number::significant(high))

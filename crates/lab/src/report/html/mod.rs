@@ -155,8 +155,11 @@ fn header(document: &SessionDocument, verdict: &Statement, sink: &mut Sink<'_>) 
     if !unchanged.is_empty() {
         facts.push(("What is equal".to_owned(), unchanged));
     }
-    let end = document.ended_at.as_deref().unwrap_or("not finished");
-    facts.push(("When".to_owned(), format!("{} to {end}", document.started_at)));
+    let when = match &document.ended_at {
+        Some(end) => format!("{} to {end}", document.started_at),
+        None => format!("begun {}, not finished", document.started_at),
+    };
+    facts.push(("When".to_owned(), when));
     facts.push(("Where".to_owned(), machine_words(document)));
     facts.push(("Protocol".to_owned(), model::protocol_sentence(document)));
     tables::facts(&facts, sink)?;

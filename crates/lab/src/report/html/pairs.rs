@@ -15,6 +15,8 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = WIDTH - 12.0;
 const TOP: f64 = 36.0;
 const BOTTOM: f64 = HEIGHT - 42.0;
+/// Runs drawn; more could not be told apart.
+const RUNS_MAX: usize = 240;
 /// Panels shown; the rest is in the files.
 const PANELS_MAX: usize = 6;
 
@@ -68,6 +70,7 @@ fn panel(
     row: &MeasureRow,
     sink: &mut Sink<'_>,
 ) -> io::Result<()> {
+    let drawn = || document.runs.iter().take(RUNS_MAX);
     let value = |run: &Run| model::run_value(run, &row.measure).filter(|value| value.is_finite());
     let is_time = row.unit == "ns";
     let (spread, quantity) = if is_time {
@@ -103,11 +106,9 @@ fn panel(
         let step = 0.56 / width;
         f64::from(run.block) + step * (f64::from(run.position.min(6)) - (width - 1.0) / 2.0)
     };
-    for run in document.runs.iter().filter(|run| run.arm == comparison.arm) {
-        let partner = document
-            .runs
-            .iter()
-            .find(|other| other.arm == comparison.against && other.block == run.block);
+    for run in drawn().filter(|run| run.arm == comparison.arm) {
+        let partner =
+            drawn().find(|other| other.arm == comparison.against && other.block == run.block);
         let Some(partner) = partner else { continue };
         let (Some(own), Some(other)) = (value(run), value(partner)) else { continue };
         let is_better = row.larger_is_better.map(|larger| (own > other) == larger);
@@ -122,7 +123,7 @@ fn panel(
             class,
         )?;
     }
-    for run in &document.runs {
+    for run in drawn() {
         let Some(own) = value(run) else { continue };
         let shown = if is_time { number::time(own) } else { number::significant(own) };
         let hover = format!("{}: {shown}", model::run_name(run));
@@ -145,7 +146,8 @@ fn caption(row: &MeasureRow) -> String {
         return "no change could be computed".to_owned();
     };
     if logs.len() < 3 {
-        return format!("change {} over {} pairs", number::change(change), logs.len());
+        let pairs = if logs.len() == 1 { "pair" } else { "pairs" };
+        return format!("change {} over {} {pairs}", number::change(change), logs.len());
     }
     let sum: f64 = logs.iter().sum();
     let others = f64::from(u32::try_from(logs.len() - 1).unwrap_or(u32::MAX));

@@ -62,7 +62,14 @@ impl Scale {
             };
         }
         match spread {
-            Spread::Linear => high = (low + 1e-12).max(high) + (high - low) * 0.06,
+            Spread::Linear => {
+                let margin = (high - low) * 0.06;
+                // An axis that begins at none begins there.
+                if low.abs() > 0.0 {
+                    low -= margin;
+                }
+                high = (low + 1e-12).max(high) + margin;
+            }
             // Never less than a third of a decade: a flat line must not look like a storm.
             Spread::Logarithmic => {
                 let missing = (0.5 - (high - low)).max(0.0) / 2.0;

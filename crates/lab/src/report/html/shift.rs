@@ -10,6 +10,8 @@ use super::scale::{Quantity, Scale, Spread};
 use crate::experiment::document::{Comparison, SessionDocument, ShiftPoint};
 use crate::report::{model, number};
 
+/// Percentiles drawn; a comparison has about a hundred.
+const POINTS_MAX: usize = 400;
 const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = WIDE - 14.0;
@@ -92,8 +94,11 @@ fn plot(
     } else {
         (Spread::Logarithmic, Quantity::TimeNs)
     };
-    let mut shown: Vec<&ShiftPoint> =
-        points.iter().filter(|point| abscissa(point).is_some_and(f64::is_finite)).collect();
+    let mut shown: Vec<&ShiftPoint> = points
+        .iter()
+        .take(POINTS_MAX)
+        .filter(|point| abscissa(point).is_some_and(f64::is_finite))
+        .collect();
     shown.sort_by(|a, b| abscissa(a).unwrap_or(0.0).total_cmp(&abscissa(b).unwrap_or(0.0)));
     let x =
         Scale::covering(spread, quantity, shown.iter().filter_map(|p| abscissa(p)), (LEFT, RIGHT));
@@ -198,7 +203,7 @@ pub(super) fn table(
          <th scope=\"col\" class=\"n\">band, %</th><th scope=\"col\">remark</th></tr></thead><tbody>",
     );
     let time = |ns: Option<f64>| ns.map_or_else(|| number::ABSENT.to_owned(), number::time);
-    for point in &comparison.shift {
+    for point in comparison.shift.iter().take(POINTS_MAX) {
         put!(
             sink,
             "<tr><th scope=\"row\">",

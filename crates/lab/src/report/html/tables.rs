@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use super::chart;
 use super::escape::{At, Sink, Text, Whole, put};
 use super::scale::{Quantity, Scale, Spread};
+use super::{chart, timeline};
 use crate::experiment::document::{
     Analysis, Comparison, Episode, GateStatus, KeyAudit, MeasureRow, RowKind, Run, SessionDocument,
 };
@@ -14,7 +14,9 @@ use crate::report::number;
 
 /// Runs, stalls and settings shown; more are in the files.
 const STALLS_MAX: usize = 50;
-const RUNS_MAX: usize = 200;
+const RUNS_MAX: usize = 240;
+const ROWS_MAX: usize = 150;
+const SETTINGS_MAX: usize = 1000;
 
 /// A conclusion's cell.
 pub(super) fn conclusion(kind: RowKind, margin_ratio: f64, sink: &mut Sink<'_>) -> io::Result<()> {
@@ -84,7 +86,7 @@ pub(super) fn measures(
          <th class=\"drawn\">interval</th><th class=\"n\">p (adjusted)</th>\
          <th class=\"n\">would detect</th><th>conclusion</th></tr></thead><tbody>",
     );
-    for row in rows {
+    for row in rows.into_iter().take(ROWS_MAX) {
         let values = model::row_values(document, comparison, row);
         let name = if group == Group::Cost {
             model::cost_label(&row.measure)
@@ -230,15 +232,16 @@ pub(super) fn stall_causes(
 
 /// The longest stalls of all runs.
 pub(super) fn stall_list(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Result<()> {
-    let mut all: Vec<(&Run, &Episode)> = document
+    let mut all: Vec<(usize, &Run, &Episode)> = document
         .runs
         .iter()
-        .flat_map(|run| run.episodes.iter().map(move |episode| (run, episode)))
+        .enumerate()
+        .flat_map(|(place, run)| run.episodes.iter().map(move |episode| (place, run, episode)))
         .collect();
     if all.is_empty() {
         return sink.put("<p class=\"none\">No stall was seen in any run.</p>");
     }
-    all.sort_by_key(|(run, episode)| (std::cmp::Reverse(episode.worst_ns), run.index));
+    all.sort_by_key(|(place, _, episode)| (std::cmp::Reverse(episode.worst_ns), *place));
     put!(
         sink,
         "<p>",
@@ -255,19 +258,17 @@ pub(super) fn stall_list(document: &SessionDocument, sink: &mut Sink<'_>) -> io:
          <th class=\"n\">longest wait</th><th class=\"n\">clients</th><th class=\"n\">transactions</th>\
          <th class=\"n\">delay in sum</th><th>coincides with</th></tr></thead><tbody>",
     );
-    for (run, episode) in all.into_iter().take(STALLS_MAX) {
+    for (place, run, episode) in all.into_iter().take(STALLS_MAX) {
         put!(
             sink,
             "<tr><th scope=\"row\"><span class=\"name ",
             chart::arm_class(run.arm),
             "\">",
             Text(model::arm_name(document, run.arm)),
-            "</span></th><td class=\"n\"><a href=\"#run-",
-            Whole(u64::from(run.index)),
-            "\">",
-            Whole(u64::from(run.index)),
-            "</a></td>",
+            "</span></th><td class=\"n\">",
         );
+        run_link(document, place, run, sink)?;
+        sink.put("</td>")?;
         for cell in [
             number::time(number::to_f64(episode.start_ns)),
             number::time(number::to_f64(episode.end_ns.saturating_sub(episode.start_ns))),
@@ -285,6 +286,29 @@ pub(super) fn stall_list(document: &SessionDocument, sink: &mut Sink<'_>) -> io:
     sink.put("</tbody></table></div></details>")
 }
 
+/// A run's number, leading to its drawing where there is one. Drawings are named by the run's place in
+/// the document, which is unique even where somebody edited the indices.
+fn run_link(
+    document: &SessionDocument,
+    place: usize,
+    run: &Run,
+    sink: &mut Sink<'_>,
+) -> io::Result<()> {
+    if timeline::is_drawn(document, place) {
+        put!(
+            sink,
+            "<a href=\"#run-",
+            Whole(place as u64),
+            "\">",
+            Whole(u64::from(run.index)),
+            "</a>"
+        );
+    } else {
+        put!(sink, Whole(u64::from(run.index)));
+    }
+    Ok(())
+}
+
 /// One line a run.
 pub(super) fn runs(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Result<()> {
     if document.runs.is_empty() {
@@ -299,14 +323,12 @@ pub(super) fn runs(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Resul
          <th class=\"n\">p99</th><th class=\"n\">max</th><th class=\"n\">lag p99</th>\
          <th class=\"n\">stalls</th><th>remark</th></tr></thead><tbody>",
     );
-    for run in document.runs.iter().take(RUNS_MAX) {
+    for (place, run) in document.runs.iter().enumerate().take(RUNS_MAX) {
+        sink.put("<tr><th class=\"n\">")?;
+        run_link(document, place, run, sink)?;
         put!(
             sink,
-            "<tr><th class=\"n\"><a href=\"#run-",
-            Whole(u64::from(run.index)),
-            "\">",
-            Whole(u64::from(run.index)),
-            "</a></th><td class=\"n\">",
+            "</th><td class=\"n\">",
             Whole(u64::from(run.block)),
             "</td><td><span class=\"name ",
             chart::arm_class(run.arm),
@@ -369,7 +391,7 @@ pub(super) fn gates(analysis: &Analysis, sink: &mut Sink<'_>) -> io::Result<()> 
         ".</p><div class=\"scroll\"><table><thead><tr><th>condition</th><th>holds</th><th>seen</th></tr>\
          </thead><tbody>",
     );
-    for gate in &analysis.gates {
+    for gate in analysis.gates.iter().take(ROWS_MAX) {
         let (class, word) = match gate.status {
             GateStatus::Passed => ("neutral", "yes"),
             GateStatus::Warned => ("warning", "yes, but"),
@@ -490,7 +512,7 @@ pub(super) fn settings(document: &SessionDocument, sink: &mut Sink<'_>) -> io::R
             "<div class=\"scroll\"><table><thead><tr><th>what</th><th>arm</th><th>baseline</th><th>there</th>\
              <th>declared</th></tr></thead><tbody>",
         )?;
-        for difference in &document.differences {
+        for difference in document.differences.iter().take(SETTINGS_MAX) {
             put!(
                 sink,
                 "<tr><th scope=\"row\">",
@@ -525,7 +547,7 @@ pub(super) fn settings(document: &SessionDocument, sink: &mut Sink<'_>) -> io::R
         put!(sink, "<th>", Text(&arm.name), "</th>");
     }
     sink.put("</tr></thead><tbody>")?;
-    for name in names {
+    for name in names.into_iter().take(SETTINGS_MAX) {
         let values: Vec<Option<&String>> =
             document.arms.iter().map(|arm| arm.captured_settings.get(name)).collect();
         let is_equal = values.windows(2).all(|pair| pair.first() == pair.last());

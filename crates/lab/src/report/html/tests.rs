@@ -266,6 +266,28 @@ fn every_id_is_unique_and_every_link_leads_somewhere() {
 }
 
 #[test]
+fn an_edited_record_with_equal_indices_or_no_timelines_still_links_right() {
+    let mut document = fixture::session(fixture::TINY);
+    document.runs.iter_mut().for_each(|run| run.index = 3);
+    let (_, attributes) = tokens(&page(&document));
+    let ids: Vec<&String> =
+        attributes.iter().filter(|(name, _)| name == "id").map(|(_, v)| v).collect();
+    let unique: BTreeSet<&String> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), unique.len());
+    document.runs.iter_mut().for_each(|run| run.timeline.clear());
+    assert!(!page(&document).contains("#run-"));
+}
+
+#[test]
+fn a_page_of_a_thousand_runs_stays_small() {
+    let mut document = fixture::session(fixture::TINY);
+    let run = document.runs[0].clone();
+    document.runs =
+        (0..1000).map(|block| crate::experiment::document::Run { block, ..run.clone() }).collect();
+    assert!(page(&document).len() < 3_000_000);
+}
+
+#[test]
 fn an_invalid_session_says_so_before_its_figures() {
     let (_, document) = fixture::odd_sessions().into_iter().find(|(n, _)| *n == "invalid").unwrap();
     let page = page(&document);

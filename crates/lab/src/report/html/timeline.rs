@@ -19,6 +19,14 @@ const MARKS_MAX: usize = 60;
 /// Blocks shown openly; the others are there to be opened.
 const BLOCKS_OPEN: usize = 4;
 
+/// Runs drawn; no session that one would wait for has more.
+const RUNS_MAX: usize = 240;
+
+/// Whether a run, by its place in the document, has a drawing that a link may lead to.
+pub(super) fn is_drawn(document: &SessionDocument, place: usize) -> bool {
+    place < RUNS_MAX && document.runs.iter().any(|run| !run.timeline.is_empty())
+}
+
 /// What is drawn in one strip of a run.
 struct Strip {
     words: &'static str,
@@ -170,7 +178,18 @@ pub(super) fn section(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Re
          <span><i class=\"key other\"></i>other event</span> \
          <span><i class=\"key stall\"></i>stall (longest wait beside it)</span></p>",
     );
-    let mut blocks: Vec<u32> = document.runs.iter().map(|run| run.block).collect();
+    let drawn: Vec<(usize, &Run)> = document.runs.iter().enumerate().take(RUNS_MAX).collect();
+    if document.runs.len() > drawn.len() {
+        put!(
+            sink,
+            "<p>Drawn are the first ",
+            Whole(drawn.len() as u64),
+            " of ",
+            Whole(document.runs.len() as u64),
+            " runs.</p>",
+        );
+    }
+    let mut blocks: Vec<u32> = drawn.iter().map(|(_, run)| run.block).collect();
     blocks.sort_unstable();
     blocks.dedup();
     let shown = blocks.len().min(BLOCKS_OPEN);
@@ -184,10 +203,10 @@ pub(super) fn section(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Re
             );
         }
         put!(sink, "<h3>Block ", Whole(u64::from(*block)), "</h3><div class=\"panels runs\">");
-        let mut runs: Vec<&Run> = document.runs.iter().filter(|run| run.block == *block).collect();
-        runs.sort_by_key(|run| (run.arm, run.index));
-        for run in runs {
-            panel(document, run, &strips, x, sink)?;
+        let mut runs: Vec<_> = drawn.iter().filter(|(_, run)| run.block == *block).collect();
+        runs.sort_by_key(|(place, run)| (run.arm, *place));
+        for (place, run) in runs {
+            panel(document, (*place, run), &strips, x, sink)?;
         }
         sink.put("</div>")?;
     }
@@ -199,7 +218,7 @@ pub(super) fn section(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Re
 
 fn panel(
     document: &SessionDocument,
-    run: &Run,
+    (place, run): (usize, &Run),
     strips: &[(&Strip, Scale)],
     x: Scale,
     sink: &mut Sink<'_>,
@@ -207,7 +226,7 @@ fn panel(
     put!(
         sink,
         "<figure id=\"run-",
-        Whole(u64::from(run.index)),
+        Whole(place as u64),
         "\"><figcaption><b class=\"name ",
         chart::arm_class(run.arm),
         "\">",
