@@ -664,3 +664,192 @@ fn default_socket_directory(port: u16) -> PathBuf {
     let found = directories.clone().find(has_socket).or_else(|| directories.clone().find(exists));
     PathBuf::from(found.copied().unwrap_or(SOCKET_DIRECTORIES[1]))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse_with(text: &str, environment: &[(&str, &str)]) -> Result<Address, AddressError> {
+        let surroundings = Surroundings {
+            environment: &|name| {
+                let found = environment.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            },
+            user_name: Some("osuser".to_owned()),
+            home_directory: None,
+            allow_password: false,
+        };
+        Address::parse(text, &surroundings)
+    }
+
+    #[test]
+    fn an_address_is_completed_as_psql_would() {
+        let cases: [(&str, &[(&str, &str)], &str, &str); 12] = [
+            ("postgresql://h:5433/d?user=u", &[], "h:5433/d", "u"),
+            ("host=h", &[], "h:5432/osuser", "osuser"),
+            ("host=h user=u", &[], "h:5432/u", "u"),
+            ("plain_name", &[("PGHOST", "h")], "h:5432/plain_name", "osuser"),
+            ("", &[("PGHOST", "/s"), ("PGPORT", "9"), ("PGUSER", "e")], "/s/.s.PGSQL.9/e", "e"),
+            // The string wins over the environment; an empty value is none.
+            (
+                "host=a port=1",
+                &[("PGHOST", "b"), ("PGPORT", "2"), ("PGDATABASE", "d")],
+                "a:1/d",
+                "osuser",
+            ),
+            ("host='' dbname=x", &[("PGHOST", "b")], "b:5432/x", "osuser"),
+            ("host=a", &[("PGPORT", "")], "a:5432/osuser", "osuser"),
+            ("host=a,b,c port=1,,3 dbname=d", &[], "a:1/d,b:5432/d,c:3/d", "osuser"),
+            ("host=a,b port=7 dbname=d", &[], "a:7/d,b:7/d", "osuser"),
+            ("postgresql://[::1]/d", &[], "[::1]:5432/d", "osuser"),
+            ("hostaddr=10.0.0.1 dbname=d", &[], "10.0.0.1:5432/d", "osuser"),
+        ];
+        for (text, environment, shown, user) in cases {
+            let address = parse_with(text, environment).unwrap();
+            assert_eq!(address.to_string(), shown, "{text}");
+            assert_eq!(address.user(), user, "{text}");
+        }
+    }
+
+    #[test]
+    fn another_machine_is_verified_unless_something_weaker_is_asked_for() {
+        let cases = [
+            ("host=db.example", TlsMode::VerifyFull),
+            ("hostaddr=10.1.2.3", TlsMode::VerifyFull),
+            ("host=db.example sslmode=prefer", TlsMode::Prefer),
+            ("host=db.example sslmode=disable", TlsMode::Disable),
+            ("host=db.example sslmode=require sslrootcert=/x", TlsMode::VerifyAuthority),
+            ("host=db.example sslmode=require", TlsMode::Require),
+            ("host=localhost", TlsMode::Prefer),
+            ("host=127.0.0.1", TlsMode::Prefer),
+            ("host=::1", TlsMode::Prefer),
+            ("host=::ffff:127.0.0.1", TlsMode::Prefer),
+            // The number is what is connected to, whatever the name claims.
+            ("host=localhost hostaddr=10.1.2.3", TlsMode::VerifyFull),
+            ("host=/tmp sslmode=verify-full", TlsMode::Disable),
+            ("host=localhost sslrootcert=system", TlsMode::VerifyFull),
+        ];
+        for (text, mode) in cases {
+            let address = parse_with(text, &[]).unwrap();
+            assert_eq!(address.tls_mode(&address.endpoints[0].host), mode, "{text}");
+        }
+        assert!(!parse_with("host=localhost,db.example", &[]).unwrap().is_local());
+        assert!(parse_with("host=localhost,/tmp,127.0.0.9", &[]).unwrap().is_local());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place_and_remedy() {
+        let cases: [(&str, &[(&str, &str)], &str); 14] = [
+            ("port=x", &[], "character 1: port \"x\""),
+            ("port=0", &[], "from 1 to 65535"),
+            ("port=65536", &[], "from 1 to 65535"),
+            ("", &[("PGPORT", "99999")], "environment variable PGPORT: port"),
+            ("host=a,b port=1,2,3", &[], "3 ports for 2 hosts"),
+            ("host=a,b hostaddr=1.1.1.1", &[], "2 hosts and 1 values of hostaddr"),
+            ("hostaddr=name", &[], "is not an IP address"),
+            ("sslmode=always", &[], "it can be disable, allow, prefer"),
+            ("sslrootcert=system sslmode=require", &[], "needs sslmode=verify-full"),
+            ("sslnegotiation=direct sslmode=prefer", &[], "sslmode=require or stronger"),
+            ("connect_timeout=soon", &[], "not a number of seconds"),
+            ("client_encoding=LATIN1", &[], "only be UTF8"),
+            ("gssencmode=require", &[], "disable, prefer"),
+            ("", &[("PGREQUIREAUTH", "scram-sha-256")], "unset it"),
+        ];
+        for (text, environment, expected) in cases {
+            let error = parse_with(text, environment).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_the_string_is_refused_and_never_repeated() {
+        for text in
+            ["postgresql://u:canary@h/d", "host=h password=canary", "postgres://h?password=canary"]
+        {
+            let error = parse_with(text, &[]).unwrap_err().to_string();
+            assert!(error.contains(".pgpass") && !error.contains("canary"), "{error}");
+            let surroundings = Surroundings {
+                environment: &|_| None,
+                user_name: Some("u".to_owned()),
+                home_directory: None,
+                allow_password: true,
+            };
+            let address = Address::parse(text, &surroundings).unwrap();
+            assert!(address.endpoints[0].password.is_some());
+            assert!(!format!("{address:?} {address}").contains("canary"));
+        }
+        let address = parse_with("host=h", &[("PGPASSWORD", "canary")]).unwrap();
+        assert!(!format!("{address:#?} {address}").contains("canary"));
+    }
+
+    #[test]
+    fn files_are_found_and_take_their_place_in_the_order() {
+        let home = tempfile::tempdir().unwrap();
+        let service = home.path().join(".pg_service.conf");
+        std::fs::write(
+            &service,
+            "# comment\n[other]\nhost=wrong\n\n[mine]\nhost = from_service\nport=7\nuser=svc\n[mine]\nhost=second\n[bad]\nhots=x\n[nested]\nservice=mine\n[broken]\nhost\n",
+        )
+        .unwrap();
+        let passfile = home.path().join(".pgpass");
+        std::fs::write(&passfile, "from_service:7:d:svc:one\nlocalhost:*:d:svc:two\n").unwrap();
+        std::fs::set_permissions(&passfile, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let parse = |text: &str, environment: &[(&str, &str)]| {
+            let surroundings = Surroundings {
+                environment: &|name| {
+                    let found = environment.iter().find(|(known, _)| *known == name);
+                    found.map(|(_, value)| (*value).to_owned())
+                },
+                user_name: Some("osuser".to_owned()),
+                home_directory: Some(home.path().to_owned()),
+                allow_password: false,
+            };
+            Address::parse(text, &surroundings)
+        };
+        // String over service over environment.
+        let address =
+            parse("service=mine dbname=d", &[("PGHOST", "env"), ("PGPORT", "9")]).unwrap();
+        assert_eq!((address.to_string(), address.user()), ("from_service:7/d".to_owned(), "svc"));
+        assert!(address.endpoints[0].password.is_some());
+        let address = parse("port=8", &[("PGSERVICE", "mine")]).unwrap();
+        assert_eq!(address.to_string(), "from_service:8/svc");
+        assert!(address.endpoints[0].password.is_none());
+        // A socket in the usual directory is "localhost" to the password file.
+        let address = parse("host=/tmp user=svc dbname=d", &[]).unwrap();
+        assert!(address.endpoints[0].password.is_some());
+
+        std::fs::set_permissions(&passfile, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let address = parse("host=/tmp user=svc dbname=d", &[]).unwrap();
+        assert!(address.endpoints[0].password.is_none());
+        assert!(address.warnings()[0].contains("chmod 0600"));
+
+        let cases = [
+            ("service=none", "is not defined in"),
+            ("service=bad", "line 12: unknown parameter \"hots\"; did you mean host"),
+            ("service=nested", "line 14: a service cannot refer"),
+            ("service=broken", "line 16: \"=\" is missing"),
+        ];
+        for (text, expected) in cases {
+            let error = parse(text, &[]).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let named = home.path().join("named.conf");
+        std::fs::write(&named, "[mine]\nhost=named\n").unwrap();
+        let environment = [("PGSERVICEFILE", named.to_str().unwrap()), ("PGSERVICE", "mine")];
+        assert_eq!(parse("", &environment).unwrap().to_string(), "named:5432/osuser");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_address_or_an_error(text in "[a-z0-9=:/@?&%, '\\\\\\[\\]_.-]{0,60}") {
+            if let Ok(address) = parse_with(&text, &[]) {
+                prop_assert!(!address.endpoints.is_empty());
+                prop_assert!(!address.to_string().is_empty());
+            }
+        }
+    }
+}

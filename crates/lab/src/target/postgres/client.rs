@@ -222,32 +222,23 @@ impl Client {
         self.output.clear();
         write::query(&mut self.output, sql);
         self.send(deadline)?;
-        loop {
-            let header = self.next(deadline)?;
-            match header.tag {
-                tag::COPY_IN => {
-                    self.wire.input.consume(header.total);
-                    return Ok(CopyIn {
-                        client: self,
-                        buffer: Vec::with_capacity(COPY_MESSAGE_BYTES + HEADER_BYTES),
-                        is_finished: false,
-                    });
-                }
-                tag::ERROR
-                | tag::READY
-                | tag::COMMAND_COMPLETE
-                | tag::ROW_DESCRIPTION
-                | tag::EMPTY_QUERY
-                | tag::COPY_OUT => {
-                    self.result(Protocol::Simple, deadline)?;
-                    return Err(ClientError::Unexpected(format!(
-                        "{}: the statement is not a COPY ... FROM STDIN",
-                        self.shown
-                    )));
-                }
-                other => {
-                    return Err(self.violation(Malformed::unexpected(other, "after COPY")));
-                }
+        let header = self.next(deadline)?;
+        match header.tag {
+            tag::COPY_IN => {
+                self.wire.input.consume(header.total);
+                Ok(CopyIn {
+                    client: self,
+                    buffer: Vec::with_capacity(COPY_MESSAGE_BYTES + HEADER_BYTES),
+                    is_finished: false,
+                })
+            }
+            // Anything else is an answer to some other statement, or a refusal.
+            _ => {
+                self.result(Protocol::Simple, deadline)?;
+                Err(ClientError::Unexpected(format!(
+                    "{}: the statement is not a COPY ... FROM STDIN",
+                    self.shown
+                )))
             }
         }
     }

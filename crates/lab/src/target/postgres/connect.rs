@@ -174,8 +174,19 @@ impl<'a> Opening<'a> {
         runtime: &'r dyn Runtime,
     ) -> Result<Encrypted<'r>, TargetError> {
         let (mut wire, deadline) = self.reach(runtime)?;
+        let binding = self.encrypt(&mut wire, mode, deadline)?;
+        Ok(Encrypted { wire, binding, deadline })
+    }
+
+    /// Encrypts the connection as `mode` wants; returns what binds authentication to it.
+    fn encrypt(
+        &self,
+        wire: &mut Wire,
+        mode: TlsMode,
+        deadline: Deadline<'_>,
+    ) -> Result<Option<Vec<u8>>, TargetError> {
         if matches!(mode, TlsMode::Disable | TlsMode::Allow) {
-            return Ok(Encrypted { wire, binding: None, deadline });
+            return Ok(None);
         }
         let is_direct = self.address.tls.direct;
         if !is_direct {
@@ -188,7 +199,7 @@ impl<'a> Opening<'a> {
                 b'S' => {}
                 b'N' if mode == TlsMode::Prefer => {
                     wire.input.consume(1);
-                    return Ok(Encrypted { wire, binding: None, deadline });
+                    return Ok(None);
                 }
                 b'N' => {
                     return Err(TargetError::Connect {
@@ -198,7 +209,7 @@ impl<'a> Opening<'a> {
                             .to_owned(),
                     });
                 }
-                tag::ERROR => return Err(self.early_error(&mut wire, deadline)),
+                tag::ERROR => return Err(self.early_error(wire, deadline)),
                 other => {
                     return Err(self.violation(&Malformed::unexpected(other, "instead of TLS")));
                 }
@@ -230,8 +241,7 @@ impl<'a> Opening<'a> {
                     .to_owned(),
             ));
         }
-        let binding = wire.transport.tls().and_then(tls::channel_binding);
-        Ok(Encrypted { wire, binding, deadline })
+        Ok(wire.transport.tls().and_then(tls::channel_binding))
     }
 
     fn handshake_failed(&self, error: &WireError) -> TargetError {
@@ -692,4 +702,156 @@ struct Exchange {
 
 fn system_text(error: Errno) -> String {
     std::io::Error::from(error).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use evenkeel::runtime::OsRuntime;
+
+    use super::super::address::Surroundings;
+    use super::*;
+
+    const RUNTIME: OsRuntime = OsRuntime::new();
+
+    fn address(text: &str) -> Address {
+        let surroundings = Surroundings {
+            environment: &|name| (name == "PGPASSWORD").then(|| "canary".to_owned()),
+            user_name: Some("user".to_owned()),
+            home_directory: None,
+            allow_password: false,
+        };
+        Address::parse(text, &surroundings).unwrap()
+    }
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[kind], &length[..], body].concat()
+    }
+
+    /// A peer that has said `words`, and what our side was sent in return.
+    fn wire(words: &[u8]) -> (Wire, UnixStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.write_all(words).unwrap();
+        (Wire::new(Transport::plain(ours.into()), &RUNTIME).unwrap(), theirs)
+    }
+
+    fn soon() -> Deadline<'static> {
+        Deadline::after(&RUNTIME, Some(Duration::from_millis(20)))
+    }
+
+    fn encrypt(mode: TlsMode, words: &[u8]) -> Result<(), String> {
+        let address = address("host=db.example");
+        let opening = Opening::new(&address, &address.endpoints[0]);
+        let (mut wire, _theirs) = wire(words);
+        opening.encrypt(&mut wire, mode, soon()).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn authenticate(text: &str, words: &[u8]) -> (Result<(), String>, Vec<u8>) {
+        let address = address(text);
+        let opening = Opening::new(&address, &address.endpoints[0]);
+        let (mut wire, mut theirs) = wire(words);
+        let result = opening.authenticate(&mut wire, None, soon());
+        theirs.set_nonblocking(true).unwrap();
+        let mut answer = Vec::new();
+        // Ends with WouldBlock, for our side is still open.
+        let _ = theirs.read_to_end(&mut answer);
+        (result.map_err(|error| error.to_string()), answer)
+    }
+
+    #[test]
+    fn bytes_before_encryption_are_an_attack() {
+        let injected = [b"S".to_vec(), message(b'R', &[0; 4])].concat();
+        for mode in [TlsMode::Prefer, TlsMode::Require, TlsMode::VerifyFull] {
+            let error = encrypt(mode, &injected).unwrap_err();
+            assert!(error.contains("man in the middle"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_server_without_tls_is_left_unless_that_is_allowed() {
+        assert_eq!(encrypt(TlsMode::Prefer, b"N"), Ok(()));
+        for mode in [TlsMode::Require, TlsMode::VerifyAuthority, TlsMode::VerifyFull] {
+            let error = encrypt(mode, b"N").unwrap_err();
+            assert!(error.contains("does not support TLS"), "{error}");
+        }
+        assert!(encrypt(TlsMode::Require, b"X").unwrap_err().contains("instead of TLS"));
+        assert!(encrypt(TlsMode::Require, b"").unwrap_err().contains("within the time"));
+    }
+
+    #[test]
+    fn words_before_proof_are_cut_marked_and_made_safe() {
+        let long = format!("SERROR\0C28000\0M\x1b[2J{}\0\0", "A".repeat(5000));
+        let hostile = message(b'E', long.as_bytes());
+        let errors = [
+            encrypt(TlsMode::Require, &hostile).unwrap_err(),
+            authenticate("host=db.example", &hostile).0.unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.contains("(unauthenticated peer) \\x1b[2JAAA"), "{error}");
+            assert!(error.len() < 600);
+        }
+        let huge = [b"E\x00\x10\x00\x00".to_vec(), vec![b'A'; 100]].concat();
+        let error = authenticate("host=db.example", &huge).0.unwrap_err();
+        assert!(error.contains("at most 30000"), "{error}");
+    }
+
+    #[test]
+    fn a_password_in_clear_stays_on_this_machine() {
+        let asks = [message(b'R', &[0, 0, 0, 3]), message(b'R', &[0; 4])].concat();
+        let (result, answer) = authenticate("host=db.example", &asks);
+        assert!(result.unwrap_err().contains("unencrypted network"));
+        assert_eq!(answer, b"");
+        for local in ["host=/tmp", "host=127.0.0.1"] {
+            let (result, answer) = authenticate(local, &asks);
+            assert_eq!(result, Ok(()));
+            assert_eq!(answer, message(b'p', b"canary\0"));
+        }
+    }
+
+    #[test]
+    fn a_server_that_skips_its_own_proof_is_no_server() {
+        let sasl = message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0");
+        let ok = message(b'R', &[0; 4]);
+        let first = message(b'R', b"\0\0\0\x0br=nonce,s=c2FsdA==,i=4096");
+        let last = message(b'R', b"\0\0\0\x0cv=c2lnbmF0dXJl");
+        let cases = [
+            (vec![sasl.clone(), ok.clone()], "skipped its part"),
+            (vec![sasl.clone(), first, ok], "SCRAM: (unauthenticated peer)"),
+            (vec![sasl.clone(), last.clone()], "SCRAM: (unauthenticated peer)"),
+            (vec![last], "has no place"),
+            (vec![sasl.clone(), sasl], "has no place"),
+            (vec![message(b'R', b"\0\0\0\x0aOTHER\0\0")], "no way to authenticate"),
+            (vec![message(b'R', b"\0\0\0\x0aSCRAM-SHA-256")], "does not end"),
+            (vec![message(b'R', b"\0\0\0\x07")], "Kerberos"),
+            (vec![message(b'R', b"\0\0")], "shorter than"),
+            (vec![message(b'Z', b"I")], "during authentication"),
+            (vec![message(b'R', b"\0\0\0\x05ab")], "shorter than"),
+        ];
+        for (words, expected) in cases {
+            let error = authenticate("host=db.example", &words.concat()).0.unwrap_err();
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("canary"));
+        }
+        let bind = "host=db.example channel_binding=require";
+        let asks = [
+            message(b'R', &[0; 4]),
+            message(b'R', b"\0\0\0\x05salt"),
+            message(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"),
+        ];
+        for ask in asks {
+            assert!(authenticate(bind, &ask).0.unwrap_err().contains("channel_binding=require"));
+        }
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_is_said_to_be_so() {
+        let address = address("host=nowhere.invalid sslmode=disable connect_timeout=5");
+        let error = connect(&address, &RUNTIME).map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot connect to nowhere.invalid:5432/user: "), "{error}");
+    }
 }

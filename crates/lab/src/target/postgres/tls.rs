@@ -35,7 +35,9 @@ const PROTOCOL_NAME: &[u8] = b"postgresql";
 
 /// Configurations that were made for an address, by mode: files are read once for many sessions.
 #[derive(Clone, Default)]
-pub(super) struct ConfigurationCache(Arc<Mutex<Vec<(TlsMode, Arc<ClientConfig>)>>>);
+pub(super) struct ConfigurationCache(Arc<Mutex<Vec<(TlsMode, SharedConfiguration)>>>);
+
+type SharedConfiguration = Arc<ClientConfig>;
 
 impl std::fmt::Debug for ConfigurationCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
