@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 fn figures(arguments: &Arguments) -> Figures {
     let last = arguments.keys - 1;
     let sampler = Sampler::new(arguments.distribution, last);
+    let law = sampler.law();
     let seed = (arguments.draws > 0)
         .then(|| arguments.seed.unwrap_or_else(|| OsRuntime::new().entropy_u64()));
     let mut counter = KeyAuditCounter::new(last);
@@ -94,8 +95,7 @@ fn figures(arguments: &Arguments) -> Figures {
     }
     let end_of = |part: u64| {
         // Ceiling, as the index of a key in part p is at least keys x p / 10.
-        let end = (u128::from(arguments.keys) * u128::from(part)).div_ceil(u128::from(PARTS));
-        u64::try_from(end).unwrap_or(u64::MAX)
+        (u128::from(arguments.keys) * u128::from(part)).div_ceil(u128::from(PARTS))
     };
     let parts = (0..PARTS)
         .zip(drawn)
@@ -104,7 +104,7 @@ fn figures(arguments: &Arguments) -> Figures {
                 // The permutation spreads the hot keys over the parts as it spreads all keys.
                 (end_of(part + 1) - end_of(part)) as f64 / arguments.keys as f64
             } else {
-                sampler.share_below(end_of(part + 1)) - sampler.share_below(end_of(part))
+                law.share(end_of(part), end_of(part + 1))
             };
             (expected, seed.map(|_| count as f64 / arguments.draws as f64))
         })
@@ -113,7 +113,7 @@ fn figures(arguments: &Arguments) -> Figures {
     Figures {
         audit: counter.audit(&sampler, "command line", &name),
         parts,
-        hottest: sampler.share_of_top(1),
+        hottest: law.share_of_top(1),
         seed,
     }
 }

@@ -1,8 +1,14 @@
 //! Key distributions: which of `n` keys a transaction touches.
 //!
-//! A distribution draws an *index* from 0 to n - 1 and knows the share of draws that each run of
-//! indices should get, so that what was drawn can be audited. Indices are exact over the full range of
-//! 64 bits: where a double has no longer a bit for every key, the missing bits are drawn uniformly.
+//! A distribution draws an *index* from 0 to n - 1, and knows the key's *rank*: its place in the
+//! order of likelihood, from 0. [`Sampler`] draws, [`KeyLaw`] says what to expect, and
+//! [`KeyAuditCounter`] compares the two. [`CallSite`] is what a random function in a script uses.
+//!
+//! Indices are exact over the full range of 64 bits. The laws other than uniform are drawn as
+//! doubles, which have 53 bits where a key may have 64: beyond 2^24, a draw is smeared over a
+//! neighbourhood of relative width 2^-30 (`settle`), far wider than the grid of doubles (at most
+//! 2^-41) and far narrower than anything over which the density changes. So each key can be drawn,
+//! its probability is right to a thousandth at worst, and that of neighbourhoods to 10^-12.
 //!
 //! # Rules
 //!
@@ -13,29 +19,41 @@
 //! 4. What a client draws follows from the seed and the client's number alone.
 
 mod audit;
+mod call_site;
 mod exponential;
 mod gaussian;
+mod harmonic;
 mod hash;
+mod law;
+mod permutation;
+mod poisson;
 mod spec;
 mod stream;
 mod zipfian;
 
 pub use audit::{KeyAuditCounter, TOP_RATIOS};
-pub use exponential::Exponential;
-pub use gaussian::Gaussian;
-pub use hash::{Permutation, hash_fnv1a, hash_murmur2, permute};
-pub use spec::{DistributionSpec, SpecError};
+pub use call_site::CallSite;
+pub use harmonic::harmonic_sum;
+pub use hash::{hash_fnv1a, hash_murmur2};
+pub use law::KeyLaw;
+pub use permutation::{Permutation, permute};
+pub use poisson::PoissonGaps;
+pub use spec::{ArgumentError, DistributionSpec, SpecError};
 pub use stream::{Purpose, RandomStream};
-pub use zipfian::Zipfian;
+
+use exponential::Exponential;
+use gaussian::Gaussian;
+use zipfian::Zipfian;
 
 /// A distribution over a number of keys, ready to draw: constants are computed once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampler {
     /// The index of the last key: the number of keys less one, so that 2^64 keys are possible.
     last: u64,
+    spec: DistributionSpec,
     shape: Shape,
     /// Hot keys are scattered over the key space by this permutation.
-    scatter: Option<Permutation>,
+    scatter: Option<Box<Permutation>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +74,8 @@ pub struct Draw {
 }
 
 impl Sampler {
-    /// Draws by `spec` from the indices 0 to `last`.
+    /// Draws by `spec`, whose parameters have been [checked](DistributionSpec::checked), from the
+    /// indices 0 to `last`.
     #[must_use]
     pub fn new(spec: DistributionSpec, last: u64) -> Self {
         let shape = match spec {
@@ -72,9 +91,8 @@ impl Sampler {
             }
         };
         let is_scattered = matches!(spec, DistributionSpec::Zipfian { scattered: true, .. });
-        // The permutation's size is a count; 2^64 keys are scattered over 2^64 - 1 of them.
-        let scatter = is_scattered.then(|| Permutation::new(last.saturating_add(1), SCATTER_SEED));
-        Self { last, shape, scatter }
+        let scatter = is_scattered.then(|| Box::new(Permutation::new(last, SCATTER_SEED)));
+        Self { last, spec, shape, scatter }
     }
 
     /// Draws an index and its rank.
@@ -107,58 +125,42 @@ impl Sampler {
         self.last
     }
 
-    /// The share of draws that should fall on the `count` most likely keys.
+    /// The distribution.
     #[must_use]
-    pub fn share_of_top(&self, count: u64) -> f64 {
-        if count == 0 {
-            return 0.0;
-        }
-        if count > self.last {
-            return 1.0;
-        }
-        let keys = self.last as f64 + 1.0;
-        match &self.shape {
-            Shape::Uniform => count as f64 / keys,
-            Shape::Gaussian(gaussian) => gaussian.share_of_top(count),
-            Shape::Exponential(exponential) => exponential.share_below(count),
-            Shape::Zipfian(zipfian) => zipfian.share_below(count),
-        }
+    pub const fn spec(&self) -> DistributionSpec {
+        self.spec
     }
 
-    /// The share of draws that should fall on indices below `end`, in the order of the keys; for a
-    /// scattered distribution in the order of likelihood.
+    /// What the draws should look like.
     #[must_use]
-    pub fn share_below(&self, end: u64) -> f64 {
-        if end == 0 {
-            return 0.0;
-        }
-        if end > self.last {
-            return 1.0;
-        }
-        match &self.shape {
-            Shape::Gaussian(gaussian) => gaussian.share_below(end),
-            _ => self.share_of_top(end),
-        }
+    pub fn law(&self) -> KeyLaw {
+        KeyLaw::new(self.spec, self.last)
     }
 }
 
-/// Seeds the permutation that scatters hot keys. Fixed, so that the same rows are hot in every run and
-/// arm.
-const SCATTER_SEED: i64 = 0x5CA7_7E12;
+/// Seeds the permutation that scatters hot keys. Fixed, so that the same rows are hot for every
+/// client, in every run and arm. In pgbench's language a scattered draw from 1 to n is
+/// `1 + permute(random_zipfian(1, n, s) - 1, n, 0)`.
+const SCATTER_SEED: i64 = 0;
 
-/// Below this many keys a double holds every index with bits to spare.
-const EXACT_KEYS: u64 = 1 << 50;
+/// From here on a double is smeared: below, the grid of doubles is finer than a hundred-thousandth
+/// of a key.
+const SETTLE_MIN: f64 = 16_777_216.0;
 
-/// Draws the bits that a double had no room for: a uniform offset within the gap between neighbouring
-/// values of a draw that came from 53 random bits.
+/// The relative width over which a double is smeared: 2^-30.
+const SMEAR: f64 = 1.0 / 1_073_741_824.0;
+
+/// The integer part of `value` (not negative) after smearing.
 #[inline]
-fn fill_gap(index: u64, gap: f64, last: u64, stream: &mut RandomStream) -> u64 {
-    if gap < 2.0 {
-        return index.min(last);
+fn settle(value: f64, stream: &mut RandomStream) -> u64 {
+    let whole = value as u64;
+    if value < SETTLE_MIN {
+        return whole;
     }
-    // Saturates at u64::MAX, which `up_to` takes.
-    let offset = stream.up_to(gap as u64 - 1);
-    index.saturating_add(offset).min(last)
+    // In two parts, since their sum may need more than 53 bits.
+    let rest = value - whole as f64;
+    let smear = value * SMEAR * (stream.unit() - 0.5);
+    whole.saturating_add_signed((rest + smear).floor() as i64)
 }
 
 #[cfg(test)]

@@ -33,13 +33,39 @@ pub enum DistributionSpec {
 /// A distribution that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "distribution '{given}': {reason}; write uniform, gaussian:P (P at least 2), exponential:P (P above 0) or zipfian:S[,scattered] (S above 0, at most 1000)"
+    "distribution '{given}': {reason}; write uniform, gaussian:P (P at least 2), exponential:P \
+     (P above 0) or zipfian:S[,scattered] (S above 0, at most 1000)"
 )]
 pub struct SpecError {
     /// What was written.
     pub given: String,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// A random function was called with something it cannot do.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum ArgumentError {
+    /// The range holds no key.
+    #[error("empty range given to random: {low} to {high}; the first must not be above the second")]
+    EmptyRange {
+        /// Its lower end.
+        low: i64,
+        /// Its upper end.
+        high: i64,
+    },
+    /// The parameter of gaussian.
+    #[error("gaussian parameter must be at least 2.0 (not {0})")]
+    Gaussian(f64),
+    /// The parameter of exponential.
+    #[error("exponential parameter must be greater than zero (not {0})")]
+    Exponential(f64),
+    /// The exponent of zipfian.
+    #[error("zipfian exponent must be greater than 0 and at most 1000 (not {0})")]
+    Zipfian(f64),
+    /// The size of a permutation.
+    #[error("permute size parameter must be greater than zero (not {0})")]
+    PermuteSize(i64),
 }
 
 impl DistributionSpec {
@@ -52,22 +78,20 @@ impl DistributionSpec {
     ///
     /// # Errors
     /// What is allowed, in words.
-    pub fn checked(self) -> Result<Self, String> {
+    pub fn checked(self) -> Result<Self, ArgumentError> {
         match self {
             Self::Gaussian { parameter }
                 if !(parameter >= Self::GAUSSIAN_MIN && parameter.is_finite()) =>
             {
-                Err(format!("gaussian parameter must be at least 2.0 (not {parameter})"))
+                Err(ArgumentError::Gaussian(parameter))
             }
             Self::Exponential { parameter } if !(parameter > 0.0 && parameter.is_finite()) => {
-                Err(format!("exponential parameter must be greater than zero (not {parameter})"))
+                Err(ArgumentError::Exponential(parameter))
             }
             Self::Zipfian { exponent, .. }
                 if !(exponent > 0.0 && exponent <= Self::ZIPFIAN_MAX) =>
             {
-                Err(format!(
-                    "zipfian exponent must be greater than 0 and at most 1000 (not {exponent})"
-                ))
+                Err(ArgumentError::Zipfian(exponent))
             }
             valid => Ok(valid),
         }
@@ -106,7 +130,7 @@ impl FromStr for DistributionSpec {
             }
             _ => return Err(error(format!("'{name}' is not a distribution"))),
         };
-        spec.checked().map_err(error)
+        spec.checked().map_err(|wrong| error(wrong.to_string()))
     }
 }
 

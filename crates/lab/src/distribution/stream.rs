@@ -1,7 +1,8 @@
-//! Reproducible random streams, one per client and purpose.
+//! Reproducible chance: one independent stream per (seed, client, purpose).
 //!
-//! What a client draws must not depend on the timing of threads, so each client owns its streams, and
-//! they follow from the run's seed alone.
+//! The generator is xoshiro256++ (Blackman & Vigna, "Scrambled linear pseudorandom number
+//! generators", 2021). The starting states of different (seed, client, purpose) always differ: each
+//! of the three fills a word of the state through a bijection of its own.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,68 +24,117 @@ pub enum Purpose {
     Audit = 5,
 }
 
-/// A stream of random numbers (xoshiro256++, D. Blackman and S. Vigna, 2019).
+/// A stream of random numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RandomStream(Xoshiro256PlusPlus);
-
-/// One step of SplitMix64 (S. Vigna): spreads related seeds over the whole space.
-fn spread(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+pub struct RandomStream {
+    generator: Xoshiro256PlusPlus,
 }
 
 impl RandomStream {
-    /// The stream of `client` for `purpose` under the run's seed.
+    /// The stream of `client` for `purpose` in a run with `seed`.
     #[must_use]
     pub fn new(seed: u64, client: u64, purpose: Purpose) -> Self {
-        let mixed = spread(spread(spread(seed) ^ client) ^ purpose as u64);
-        Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
+        // Each word is a bijection of one of the three (given the ones before it), so no two
+        // streams start in the same state; word 3 makes all words depend on all three.
+        let first = mix(seed.wrapping_add(GOLDEN));
+        let second = mix(client.wrapping_add(first).wrapping_add(GOLDEN));
+        let third = mix((purpose as u64).wrapping_add(second).wrapping_add(GOLDEN));
+        let fourth = mix(first.rotate_left(32) ^ second.rotate_left(16) ^ third);
+        let mut bytes = [0_u8; 32];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip([first, second, third, fourth]) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        let mut generator = Xoshiro256PlusPlus::from_seed(bytes);
+        // Neighbouring clients share a word of the state: let it spread before the first draw.
+        for _ in 0..16 {
+            generator.next_u64();
+        }
+        Self { generator }
     }
 
     /// 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
-        self.0.next_u64()
+        self.generator.next_u64()
     }
 
-    /// Uniform in [0, 1), in steps of 2^-53.
-    #[inline]
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
-    }
-
-    /// Uniform in (0, 1], in steps of 2^-53.
-    #[inline]
-    pub fn positive_unit(&mut self) -> f64 {
-        ((self.bits() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64)
-    }
-
-    /// Uniform in 0..=`last`, without bias (D. Lemire, ACM TOMACS 29, 2019).
+    /// A number in `0..=last`, each equally likely (Lemire, "Fast random integer generation in an
+    /// interval", 2019); `last` may be `u64::MAX`.
     #[inline]
     pub fn up_to(&mut self, last: u64) -> u64 {
-        let Some(count) = last.checked_add(1) else {
-            return self.bits();
-        };
+        let Some(count) = last.checked_add(1) else { return self.bits() };
         let mut product = u128::from(self.bits()) * u128::from(count);
         if (product as u64) < count {
-            let threshold = count.wrapping_neg() % count;
-            while (product as u64) < threshold {
+            // 2^64 modulo count: so many of the products' low words are surplus.
+            let surplus = count.wrapping_neg() % count;
+            while (product as u64) < surplus {
                 product = u128::from(self.bits()) * u128::from(count);
             }
         }
         (product >> 64) as u64
     }
 
-    /// An exponentially distributed gap with the given mean, in nanoseconds, rounded to the nearest;
-    /// the gaps of a Poisson process. At most about 44 means.
+    /// A number in `low..=high`, each equally likely, over any part of the i64 range. The caller
+    /// has checked that `low <= high`; else the two are exchanged.
+    #[inline]
+    pub fn between(&mut self, low: i64, high: i64) -> i64 {
+        let (low, high) = if low <= high { (low, high) } else { (high, low) };
+        let offset = self.up_to(high.wrapping_sub(low) as u64);
+        low.wrapping_add(offset as i64)
+    }
+
+    /// A double in [0, 1), a multiple of 2^-53.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * EPSILON
+    }
+
+    /// A double in (0, 1] with all its 53 bits random however small it is, down to 2^-75; so that
+    /// a logarithm or a power of it has no coarse grid and no early end at the small side.
+    #[inline]
+    pub fn positive_unit(&mut self) -> f64 {
+        let bits = self.bits();
+        self.positive_unit_from(bits)
+    }
+
+    /// [`positive_unit`](Self::positive_unit) from bits that were drawn already.
+    #[inline]
+    pub(super) fn positive_unit_from(&mut self, bits: u64) -> f64 {
+        if bits < 1 << 53 {
+            // Fewer than 53 significant bits: continue with 64 more. One draw in 2048 comes here.
+            let more = self.bits() | 1;
+            return (bits as f64 * TWO_POW_64 + more as f64) / (TWO_POW_64 * TWO_POW_64);
+        }
+        bits as f64 / TWO_POW_64
+    }
+
+    /// Exponentially distributed with mean 1: at most about 89.
+    #[inline]
+    pub fn exponential(&mut self) -> f64 {
+        -self.positive_unit().ln()
+    }
+
+    /// An exponentially distributed gap with the given mean, in nanoseconds, rounded to the nearest.
+    /// Rounding loses arrivals at very high rates: [`PoissonGaps`](super::PoissonGaps) does not.
     #[inline]
     pub fn exponential_gap_ns(&mut self, mean_ns: f64) -> u64 {
-        // Adding the rounding error of each gap to the next is the caller's concern: see
-        // `driver::schedule`, which keeps the sum in floating point.
-        (-self.positive_unit().ln() * mean_ns + 0.5) as u64
+        (self.exponential() * mean_ns + 0.5) as u64
     }
+}
+
+/// 2^-53.
+const EPSILON: f64 = 1.0 / 9_007_199_254_740_992.0;
+/// 2^64.
+pub(super) const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
+/// The increment of SplitMix64: 2^64 over the golden ratio, odd.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The output function of SplitMix64 (Steele, Lea & Flood 2014; variant 13 of Stafford): a
+/// bijection of 64 bits.
+pub(super) const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
 }
 
 #[cfg(test)]
@@ -118,6 +168,18 @@ mod tests {
         assert_eq!(stream.up_to(0), 0);
         let high = (0..64).filter(|_| stream.up_to(u64::MAX) > u64::MAX / 2).count();
         assert!((10..55).contains(&high));
+    }
+
+    #[test]
+    fn small_values_keep_all_their_bits() {
+        // Of 2^-53 steps, an eighth would have the low bit of its 50 significant ones clear.
+        let mut stream = RandomStream::new(5, 0, Purpose::Audit);
+        for bits in [0, 1, 5, (1 << 53) - 1, 1 << 53, u64::MAX] {
+            let value = stream.positive_unit_from(bits);
+            assert!(value > 0.0 && value <= 1.0);
+            assert!((value - bits as f64 / TWO_POW_64).abs() <= 2.0 / TWO_POW_64);
+        }
+        assert_ne!(stream.positive_unit_from(3), stream.positive_unit_from(3));
     }
 
     #[test]

@@ -1,131 +1,153 @@
-//! The zipfian distribution: the k-th most likely key has a probability proportional to k^-s.
+//! Zipf's law for any exponent above zero, by rejection-inversion (Hörmann & Derflinger,
+//! "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
 //!
-//! Any exponent above zero, below, at and above 1, at constant cost: rejection-inversion (W. Hörmann,
-//! G. Derflinger, ACM TOMACS 6, 1996). No table, no harmonic number is needed to draw.
+//! With h(x) = x^-s and H an integral of h, a point u is drawn uniformly between H(1.5) - h(1) and
+//! H(n + 0.5), and k is H^-1(u) rounded. It is taken when u lies in the last h(k) before
+//! H(k + 0.5), which is nearly always so and mostly known from k - x alone. Differences to the
+//! paper: powers are used in place of H (one logarithm and one exponential a draw) unless s is
+//! close to 1; key 1 needs neither; and large keys are taken at once and smeared
+//! (`settle`), since the tests below would compare rounding errors there.
 
-use super::{EXACT_KEYS, RandomStream, fill_gap};
+use super::stream::RandomStream;
+use super::{SETTLE_MIN, settle};
 
-/// Draws ranks 0 to `last`.
+/// Draws positions in `0..=last`, the first ones most often.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Zipfian {
+pub(super) struct Zipfian {
     exponent: f64,
-    /// 1 - exponent.
-    power: f64,
     last: u64,
-    keys: f64,
-    /// The hat's integral up to the first key's upper end, less the first key's own weight.
-    low: f64,
-    /// The hat's integral up to the last key's upper end.
-    high: f64,
-    /// Draws at most so far left of their key's middle are always accepted.
-    sure: f64,
+    scale: Scale,
+    /// The end of the scale at which its values are smallest, and every bit of a draw counts:
+    /// that of the last key, n + 0.5, where the scale falls; else that of the first.
+    origin: f64,
+    /// How far the other end lies from it.
+    extent: f64,
+    /// The part of the extent, from the origin, at which the first key ends or begins.
+    first_ratio: f64,
+    /// Whether the scale falls with x: powers with an exponent above 1.
+    is_falling: bool,
+    /// k - x up to here is taken without looking further.
+    taken_at_once: f64,
 }
 
-/// (e^x - 1) / x, 1 at zero.
-#[inline]
-fn exp_m1_over(x: f64) -> f64 {
-    if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 + x * x / 6.0 }
+/// The quantity that is drawn uniformly, a monotone function of x.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scale {
+    /// x^(1-s), for s not close to 1.
+    Power { inverse: f64 },
+    /// H(x) = (x^(1-s) - 1) / (1-s), which is ln x for s = 1.
+    Integral,
 }
 
-/// ln(1 + x) / x, 1 at zero.
-#[inline]
-fn ln_1p_over(x: f64) -> f64 {
-    if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 + x * x / 3.0 }
-}
+/// Closer to 1 than this, powers x^(1-s) lose too many bits.
+const NEAR_ONE: f64 = 1e-3;
 
 impl Zipfian {
-    /// `exponent` must be above zero and finite.
-    #[must_use]
-    pub fn new(exponent: f64, last: u64) -> Self {
-        let keys = last as f64 + 1.0;
-        let mut zipfian =
-            Self { exponent, power: 1.0 - exponent, last, keys, low: 0.0, high: 0.0, sure: 0.0 };
-        zipfian.low = zipfian.integral(1.5) - 1.0;
-        zipfian.high = zipfian.integral(keys + 0.5);
-        zipfian.sure = 2.0 - zipfian.inverse(zipfian.integral(2.5) - zipfian.weight(2.0));
+    pub(super) fn new(exponent: f64, last: u64) -> Self {
+        let slope = 1.0 - exponent;
+        let scale = if slope.abs() < NEAR_ONE {
+            Scale::Integral
+        } else {
+            Scale::Power { inverse: 1.0 / slope }
+        };
+        let is_falling = matches!(scale, Scale::Power { inverse } if inverse < 0.0);
+        let mut zipfian = Self {
+            exponent,
+            last,
+            scale,
+            origin: 0.0,
+            extent: 0.0,
+            first_ratio: 0.0,
+            is_falling,
+            taken_at_once: 0.0,
+        };
+        let far = zipfian.at(last as f64 + 1.5);
+        let near = zipfian.start_of(1.0);
+        let (origin, end) = if is_falling { (far, near) } else { (near, far) };
+        zipfian.origin = origin;
+        zipfian.extent = end - origin;
+        zipfian.first_ratio = (zipfian.at(1.5) - origin) / zipfian.extent;
+        zipfian.taken_at_once = 2.0 - zipfian.inverse(zipfian.start_of(2.0));
         zipfian
     }
 
-    /// k^-s.
     #[inline]
-    fn weight(&self, k: f64) -> f64 {
-        (-self.exponent * k.ln()).exp()
-    }
-
-    /// The integral of x^-s from 1 to x: (x^(1 - s) - 1) / (1 - s), or ln x for s = 1, in a form that
-    /// keeps its bits in between.
-    #[inline]
-    fn integral(&self, x: f64) -> f64 {
-        let log = x.ln();
-        exp_m1_over(self.power * log) * log
-    }
-
-    #[inline]
-    fn inverse(&self, area: f64) -> f64 {
-        // Rounding may bring the argument of the logarithm below its domain at the very end.
-        let scaled = (area * self.power).max(-1.0);
-        (ln_1p_over(scaled) * area).exp()
-    }
-
-    /// Draws a rank from 0.
-    #[inline]
-    pub fn draw(&self, stream: &mut RandomStream) -> u64 {
-        let span = self.low - self.high;
+    pub(super) fn draw(&self, stream: &mut RandomStream) -> u64 {
+        if self.last == 0 {
+            return 0;
+        }
         loop {
-            let area = self.high + stream.unit() * span;
-            let x = self.inverse(area);
-            let k = x.round().clamp(1.0, self.keys);
-            if k - x <= self.sure || area >= self.integral(k + 0.5) - self.weight(k) {
-                if self.last < EXACT_KEYS || k < EXACT_KEYS as f64 {
-                    let gap = self.gap(x, span);
-                    if gap < 2.0 {
-                        return k as u64 - 1;
-                    }
-                    return fill_gap(k as u64 - 1, gap, self.last, stream);
-                }
-                return fill_gap(k as u64 - 1, self.gap(x, span), self.last, stream);
+            let ratio = stream.positive_unit();
+            if (ratio >= self.first_ratio) == self.is_falling {
+                return 0;
+            }
+            let place = self.origin + ratio * self.extent;
+            let x = self.inverse(place);
+            if x >= SETTLE_MIN {
+                // The share that would be rejected here is s(s+1)/(24 k^2): below 10^-13 wherever
+                // such a key is to be expected at all.
+                let key = settle(x + 0.5, stream).max(1);
+                let position = key - 1;
+                // Smeared beyond the end: mirrored back.
+                return if position > self.last {
+                    self.last - (position - self.last - 1).min(self.last)
+                } else {
+                    position
+                };
+            }
+            let key = (x + 0.5).floor().max(2.0);
+            let position = key as u64 - 1;
+            if position > self.last {
+                return self.last;
+            }
+            if key - x <= self.taken_at_once || self.is_taken(place, key) {
+                return position;
             }
         }
     }
 
-    /// How far apart neighbouring draws lie at `x`, in keys.
+    /// Whether `place` lies in the last h(key) before H(key + 0.5).
+    #[cold]
+    fn is_taken(&self, place: f64, key: f64) -> bool {
+        let start = self.start_of(key);
+        if self.is_falling { place <= start } else { place >= start }
+    }
+
+    /// The scale's value at `x`.
+    fn at(&self, x: f64) -> f64 {
+        let slope = 1.0 - self.exponent;
+        match self.scale {
+            Scale::Power { .. } => (slope * x.ln()).exp(),
+            Scale::Integral => x.ln() * exp_m1_over(slope * x.ln()),
+        }
+    }
+
+    /// The scale's value where H is H(key + 0.5) - h(key).
+    fn start_of(&self, key: f64) -> f64 {
+        let height = (-self.exponent * key.ln()).exp();
+        match self.scale {
+            Scale::Power { .. } => self.at(key + 0.5) - (1.0 - self.exponent) * height,
+            Scale::Integral => self.at(key + 0.5) - height,
+        }
+    }
+
+    /// The x at which the scale has this value.
     #[inline]
-    fn gap(&self, x: f64, span: f64) -> f64 {
-        if self.last < EXACT_KEYS {
-            return 0.0;
+    fn inverse(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Power { inverse } => (value.ln() * inverse).exp(),
+            Scale::Integral => (value * ln_1p_over((1.0 - self.exponent) * value)).exp(),
         }
-        let step = span.abs() * (1.0 / (1_u64 << 53) as f64);
-        (step / self.weight(x)).max(x * f64::EPSILON)
     }
+}
 
-    /// The share of draws on the ranks below `end`.
-    #[must_use]
-    pub fn share_below(&self, end: u64) -> f64 {
-        (self.harmonic(end as f64) / self.harmonic(self.keys)).clamp(0.0, 1.0)
-    }
+/// (e^t - 1) / t.
+fn exp_m1_over(t: f64) -> f64 {
+    if t.abs() < 1e-5 { 1.0 + t / 2.0 * (1.0 + t / 3.0) } else { t.exp_m1() / t }
+}
 
-    /// The sum of k^-s for k = 1 to n: the first terms added, the rest by Euler-Maclaurin, whose error
-    /// from the twentieth term on is below 1e-15 of the sum.
-    fn harmonic(&self, n: f64) -> f64 {
-        const DIRECT: f64 = 32.0;
-        let mut sum = 0.0;
-        let mut k = 1.0;
-        while k <= n && k <= DIRECT {
-            sum += self.weight(k);
-            k += 1.0;
-        }
-        if n <= DIRECT {
-            return sum;
-        }
-        let s = self.exponent;
-        let (a, fa, fn_) = (DIRECT, self.weight(DIRECT), self.weight(n));
-        let integral = self.integral(n) - self.integral(a);
-        // Bernoulli terms B2/2! f', B4/4! f''', B6/6! f^(5) of x^-s.
-        let d1 = |x: f64, f: f64| -s * f / x;
-        let d3 = |x: f64, f: f64| -s * (s + 1.0) * (s + 2.0) * f / (x * x * x);
-        let d5 = |x: f64, f: f64| d3(x, f) * (s + 3.0) * (s + 4.0) / (x * x);
-        let corrections = (d1(n, fn_) - d1(a, fa)) / 12.0 - (d3(n, fn_) - d3(a, fa)) / 720.0
-            + (d5(n, fn_) - d5(a, fa)) / 30_240.0;
-        sum + integral + (fn_ - fa) / 2.0 + corrections
-    }
+/// ln(1 + t) / t.
+#[inline]
+fn ln_1p_over(t: f64) -> f64 {
+    if t.abs() < 1e-5 { 1.0 - t * (0.5 - t / 3.0) } else { t.ln_1p() / t }
 }
