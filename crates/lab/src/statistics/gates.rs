@@ -1,0 +1,423 @@
+//! Validity gates: conditions without which a session carries no verdict. Each says what it saw.
+
+use super::series;
+use super::sign_flip::median;
+use crate::experiment::document::{Arrival, Counts, Gate, GateStatus, Run, SessionDocument};
+
+/// Least share of the asked rate that must have been achieved.
+const RATE_ACHIEVED_MIN: f64 = 0.99;
+/// The driver's own lateness, as a share of the median response, from which it is at fault.
+const DRIVER_LAG_SHARE_MAX: f64 = 0.1;
+/// Lateness that no clock or scheduler of an ordinary machine avoids.
+const DRIVER_LAG_FLOOR_NS: f64 = 200_000.0;
+/// Share of failed transactions above which a run says nothing about the others.
+const FAILED_RATIO_MAX: f64 = 0.05;
+/// Difference of that share between arms that is not alike any more.
+const FAILED_RATIO_DIFFERENCE_MAX: f64 = 0.01;
+/// Largest step of the wall clock against the monotonic clock.
+const CLOCK_JUMP_MAX_NS: u64 = 1_000_000;
+/// Share of CPU time taken by the hypervisor.
+const STEAL_RATIO_MAX: f64 = 0.05;
+/// CPUs' worth of foreign load, as a share of the machine's.
+const FOREIGN_RATIO_MAX: f64 = 0.25;
+/// Free space below which a file system behaves otherwise.
+const DISK_FREE_MIN_BYTES: u64 = 256 << 20;
+/// Transactions below which there is nothing to judge.
+const TRANSACTIONS_MIN: u64 = 100;
+/// Difference between clients and throughput x service time that a closed loop may show.
+const LITTLE_RATIO_MAX: f64 = 0.02;
+/// Driver threads busier than this may be late themselves.
+const DRIVER_BUSY_MAX: f64 = 0.8;
+
+/// All gates over the complete runs of the session.
+#[must_use]
+pub fn all(document: &SessionDocument) -> Vec<Gate> {
+    let runs: Vec<&Run> = document.runs.iter().filter(|run| run.incomplete.is_none()).collect();
+    vec![
+        enough(&runs),
+        rate(document, &runs),
+        backlog(&runs),
+        driver_lag(document, &runs),
+        driver_busy(&runs),
+        errors(document, &runs),
+        clients(&runs),
+        clock(&runs),
+        settings(document),
+        data(&runs),
+        steady(&runs),
+        checkpoint_cycles(document, &runs),
+        keys(&runs),
+        identity(document, &runs),
+        restart(&runs),
+        disk(&runs),
+        host(document, &runs),
+        little(document, &runs),
+    ]
+}
+
+fn gate(name: &str, status: GateStatus, text: impl Into<String>) -> Gate {
+    Gate { name: name.to_owned(), status, text: text.into() }
+}
+
+/// Passed or failed by `holds`.
+fn decided(name: &str, holds: bool, text: impl Into<String>) -> Gate {
+    gate(name, if holds { GateStatus::Passed } else { GateStatus::Failed }, text)
+}
+
+fn not_applicable(name: &str, why: &str) -> Gate {
+    gate(name, GateStatus::NotApplicable, why)
+}
+
+fn run_name(document: &SessionDocument, run: &Run) -> String {
+    let arm = document.arms.get(run.arm as usize).map_or("?", |arm| arm.name.as_str());
+    format!("run {} ({arm})", run.index + 1)
+}
+
+fn enough(runs: &[&Run]) -> Gate {
+    let Some(least) = runs.iter().map(|run| run.counts.committed).min() else {
+        return gate("enough", GateStatus::Failed, "no run is complete");
+    };
+    let text = format!("at least {least} transactions in each run");
+    if least >= TRANSACTIONS_MIN {
+        gate("enough", GateStatus::Passed, text)
+    } else {
+        let text =
+            format!("a run holds {least} transactions: too short (at least {TRANSACTIONS_MIN})");
+        gate("enough", GateStatus::Failed, text)
+    }
+}
+
+fn rate(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    let asked = match document.protocol.arrival {
+        Arrival::Closed => return not_applicable("rate", "closed loop: no rate was asked"),
+        Arrival::Poisson { rate_per_s } | Arrival::Constant { rate_per_s } => rate_per_s,
+    };
+    let worst = runs
+        .iter()
+        .filter_map(|run| {
+            // Against what was planned: the number of Poisson arrivals itself varies.
+            let planned = run.counts.planned as f64;
+            let achieved = (run.counts.committed + failed(&run.counts)) as f64;
+            (planned > 0.0).then(|| (achieved / planned, *run))
+        })
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((share, run)) = worst else {
+        return gate("rate", GateStatus::Failed, "nothing was planned");
+    };
+    let text = format!("{:.1}% of {asked} tps in {}", share * 100.0, run_name(document, run));
+    decided("rate", share >= RATE_ACHIEVED_MIN, text)
+}
+
+fn backlog(runs: &[&Run]) -> Gate {
+    let most = runs.iter().map(|run| run.counts.backlog_at_end).max().unwrap_or(0);
+    let censored: u64 = runs.iter().map(|run| run.counts.censored).sum();
+    if censored > 0 {
+        let text = format!("{censored} transactions never ended within the grace time");
+        return gate("backlog", GateStatus::Warned, text);
+    }
+    gate("backlog", GateStatus::Passed, format!("at most {most} open at the end, all ended"))
+}
+
+fn driver_lag(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    if document.protocol.arrival == Arrival::Closed {
+        return not_applicable("driver_lag", "closed loop: nothing is scheduled");
+    }
+    let worst = runs
+        .iter()
+        .filter_map(|run| {
+            let lag = run.driver_lag_p99_ns? as f64;
+            let p50 = super::measure::percentile_of(&run.response, 0.5)?.value_ns as f64;
+            Some((lag, lag / (p50 * DRIVER_LAG_SHARE_MAX).max(DRIVER_LAG_FLOOR_NS), *run))
+        })
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((lag, share, run)) = worst else {
+        return not_applicable("driver_lag", "no client was free when its time came");
+    };
+    let text = format!("p99 {:.3} ms in {}", lag / 1e6, run_name(document, run));
+    if share <= 1.0 {
+        gate("driver_lag", GateStatus::Passed, text)
+    } else if share <= 5.0 {
+        gate("driver_lag", GateStatus::Warned, format!("{text}: the load generator itself is late"))
+    } else {
+        gate("driver_lag", GateStatus::Failed, format!("{text}: the load generator itself is late"))
+    }
+}
+
+fn driver_busy(runs: &[&Run]) -> Gate {
+    let busiest = runs.iter().filter_map(|run| run.driver_busy_ratio).fold(None, max_of);
+    match busiest {
+        None => not_applicable("driver_busy", "the driver's use of its threads is not known"),
+        Some(ratio) if ratio <= DRIVER_BUSY_MAX => gate(
+            "driver_busy",
+            GateStatus::Passed,
+            format!("driver threads {:.0}% busy", ratio * 100.0),
+        ),
+        Some(ratio) => gate(
+            "driver_busy",
+            GateStatus::Warned,
+            format!("driver threads {:.0}% busy: use more threads (-j)", ratio * 100.0),
+        ),
+    }
+}
+
+fn max_of(most: Option<f64>, value: f64) -> Option<f64> {
+    Some(most.map_or(value, |most| most.max(value)))
+}
+
+fn failed(counts: &Counts) -> u64 {
+    counts.serialization_failures + counts.deadlocks + counts.other_errors
+}
+
+fn failed_ratio(runs: &[&Run]) -> f64 {
+    let failures: u64 = runs.iter().map(|run| failed(&run.counts)).sum();
+    let all: u64 = runs.iter().map(|run| run.counts.committed).sum::<u64>() + failures;
+    if all == 0 { 0.0 } else { failures as f64 / all as f64 }
+}
+
+fn errors(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    let shares: Vec<f64> = (0..document.arms.len())
+        .map(|arm| {
+            let own: Vec<&Run> =
+                runs.iter().copied().filter(|run| run.arm as usize == arm).collect();
+            failed_ratio(&own)
+        })
+        .collect();
+    let most = shares.iter().copied().fold(0.0, f64::max);
+    let least = shares.iter().copied().fold(1.0, f64::min);
+    let listed: Vec<String> = shares.iter().map(|share| format!("{:.2}%", share * 100.0)).collect();
+    let text = format!("failed transactions by arm: {}", listed.join(", "));
+    if most > FAILED_RATIO_MAX {
+        return gate("errors", GateStatus::Failed, format!("{text}: too many to judge the others"));
+    }
+    decided("errors", most - least <= FAILED_RATIO_DIFFERENCE_MAX, text)
+}
+
+fn clients(runs: &[&Run]) -> Gate {
+    let lost: u64 = runs.iter().map(|run| run.counts.aborted_clients).sum();
+    let text = if lost == 0 {
+        "no client was lost".to_owned()
+    } else {
+        format!("{lost} clients were lost")
+    };
+    decided("clients", lost == 0, text)
+}
+
+fn clock(runs: &[&Run]) -> Gate {
+    let known: Vec<u64> = runs.iter().filter_map(|run| run.clock_jump_ns).collect();
+    match known.iter().max() {
+        None => not_applicable("clock", "the clock was not watched"),
+        Some(jump) => {
+            let text = format!("largest step {:.3} ms", *jump as f64 / 1e6);
+            // Slewing moves the wall clock by up to 0.5 ms a second, within the monotonic clock's right.
+            decided("clock", *jump <= CLOCK_JUMP_MAX_NS, text)
+        }
+    }
+}
+
+fn settings(document: &SessionDocument) -> Gate {
+    let undeclared: Vec<&str> = document
+        .differences
+        .iter()
+        .filter(|difference| !difference.is_declared)
+        .map(|difference| difference.what.as_str())
+        .collect();
+    if document.arms.iter().all(|arm| arm.captured_settings.is_empty()) {
+        return not_applicable("settings", "the arms have no settings that were captured");
+    }
+    if undeclared.is_empty() {
+        gate("settings", GateStatus::Passed, "nothing differs but what was declared")
+    } else {
+        let text = format!("differs and was not declared: {}", undeclared.join(", "));
+        gate("settings", GateStatus::Failed, text)
+    }
+}
+
+fn data(runs: &[&Run]) -> Gate {
+    let hashes: Vec<&str> = runs.iter().filter_map(|run| run.data_hash.as_deref()).collect();
+    let Some(first) = hashes.first() else {
+        return not_applicable("data", "the data are not ours to restore");
+    };
+    // Arms of different major versions have files of their own; then each arm is alike in itself.
+    let mut by_arm: Vec<(u32, &str)> =
+        runs.iter().filter_map(|run| Some((run.arm, run.data_hash.as_deref()?))).collect();
+    by_arm.sort_unstable();
+    by_arm.dedup();
+    let arms = runs.iter().map(|run| run.arm).collect::<std::collections::BTreeSet<_>>().len();
+    if hashes.len() == runs.len() && hashes.iter().all(|hash| hash == first) {
+        let short: String = first.chars().take(12).collect();
+        return gate(
+            "data",
+            GateStatus::Passed,
+            format!("the same data before each run ({short})"),
+        );
+    }
+    if by_arm.len() <= arms && hashes.len() == runs.len() {
+        return gate("data", GateStatus::Passed, "the same data before each run of an arm");
+    }
+    gate("data", GateStatus::Failed, "data before the runs were not the same")
+}
+
+fn steady(runs: &[&Run]) -> Gate {
+    let mut unsteady = 0;
+    let mut judged = 0;
+    for run in runs {
+        let finished: Vec<f64> = run.timeline.iter().map(|s| s.finished as f64).collect();
+        match series::classify(&finished, u64::from(run.index)) {
+            None => {}
+            Some(series::Class::Flat) => judged += 1,
+            Some(_) => {
+                judged += 1;
+                unsteady += 1;
+            }
+        }
+    }
+    if judged == 0 {
+        return not_applicable("steady", "runs are too short to tell a trend (at least 30 s)");
+    }
+    let text = format!("{} of {judged} runs steady", judged - unsteady);
+    // One run in five may look like a trend by a checkpoint's place alone.
+    if unsteady * 5 <= judged {
+        gate("steady", GateStatus::Passed, text)
+    } else {
+        gate("steady", GateStatus::Warned, format!("{text}: a longer warm-up would help"))
+    }
+}
+
+fn cycles(run: &Run) -> usize {
+    let end_ns = i64::try_from(run.duration_ns).unwrap_or(i64::MAX);
+    run.events
+        .iter()
+        .filter(|e| e.kind == "checkpoint" && e.start_ns >= 0 && e.start_ns < end_ns)
+        .count()
+}
+
+fn checkpoint_cycles(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    if document.arms.iter().all(|arm| arm.kind != "managed") {
+        return not_applicable("checkpoint_cycles", "the servers' logs are not ours to read");
+    }
+    let counts: Vec<usize> = runs.iter().map(|run| cycles(run)).collect();
+    let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else {
+        return not_applicable("checkpoint_cycles", "no run is complete");
+    };
+    if *most == 0 {
+        return gate(
+            "checkpoint_cycles",
+            GateStatus::Warned,
+            "no checkpoint began within the runs: nothing is said about checkpoints",
+        );
+    }
+    let text = format!("{least} to {most} checkpoints began within a run");
+    if most - least <= 1 {
+        gate("checkpoint_cycles", GateStatus::Passed, text)
+    } else {
+        let text =
+            format!("{text}: runs are not alike; make the duration a whole number of cycles");
+        gate("checkpoint_cycles", GateStatus::Warned, text)
+    }
+}
+
+fn keys(runs: &[&Run]) -> Gate {
+    let audits: Vec<_> = runs.iter().flat_map(|run| &run.key_audits).collect();
+    if audits.is_empty() {
+        return not_applicable("keys", "the scripts draw no keys");
+    }
+    match audits.iter().find(|audit| !audit.is_passed) {
+        None => gate("keys", GateStatus::Passed, "keys were drawn as their distributions promise"),
+        Some(audit) => gate(
+            "keys",
+            GateStatus::Failed,
+            format!("{}: draws do not follow {}", audit.source, audit.distribution),
+        ),
+    }
+}
+
+fn identity(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    for run in runs {
+        let arm = document.arms.get(run.arm as usize);
+        if let (Some(expected), Some(seen)) =
+            (arm.and_then(|arm| arm.server_version.as_ref()), run.server_version.as_ref())
+            && expected != seen
+        {
+            let text =
+                format!("{}: the server is '{seen}', not '{expected}'", run_name(document, run));
+            return gate("identity", GateStatus::Failed, text);
+        }
+    }
+    if runs.iter().all(|run| run.server_version.is_none()) {
+        return not_applicable("identity", "the servers did not say who they are");
+    }
+    gate("identity", GateStatus::Passed, "each run met the server its arm names")
+}
+
+fn restart(runs: &[&Run]) -> Gate {
+    let restarted = runs.iter().filter(|run| run.server_restarted).count();
+    let text = match restarted {
+        0 => "no server restarted within a run".to_owned(),
+        count => format!("the server restarted within {count} runs"),
+    };
+    decided("restart", restarted == 0, text)
+}
+
+fn disk(runs: &[&Run]) -> Gate {
+    match runs.iter().filter_map(|run| run.host.disk_free_bytes_min).min() {
+        None => not_applicable("disk", "the data's disk is not ours to look at"),
+        Some(free) => {
+            let text = format!("at least {:.1} GB free", free as f64 / 1e9);
+            decided("disk", free >= DISK_FREE_MIN_BYTES, text)
+        }
+    }
+}
+
+fn host(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    let steal = runs.iter().filter_map(|run| run.host.steal_ratio).fold(None, max_of);
+    let foreign: Vec<f64> = runs.iter().filter_map(|run| run.host.foreign_cpus).collect();
+    let cpus = f64::from(document.machine.cpu_count.unwrap_or(1));
+    let foreign = median(&foreign).map(|foreign| foreign / cpus);
+    if steal.is_none() && foreign.is_none() {
+        return not_applicable("host", "the machine's load is not known");
+    }
+    let text = format!(
+        "steal at most {}, foreign load {} of the CPUs",
+        steal.map_or_else(|| "n/a".to_owned(), |ratio| format!("{:.1}%", ratio * 100.0)),
+        foreign.map_or_else(|| "n/a".to_owned(), |ratio| format!("{:.0}%", ratio * 100.0)),
+    );
+    // Noise widens the intervals by itself; only load that is no noise any more breaks the gate.
+    let quiet =
+        steal.unwrap_or(0.0) <= STEAL_RATIO_MAX && foreign.unwrap_or(0.0) <= FOREIGN_RATIO_MAX;
+    gate("host", if quiet { GateStatus::Passed } else { GateStatus::Warned }, text)
+}
+
+fn little(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    if document.protocol.arrival != Arrival::Closed {
+        return not_applicable("little", "open loop: clients are not always busy");
+    }
+    let mut worst: Option<(f64, &Run)> = None;
+    for run in runs {
+        let (Some(throughput), Some(service)) = (run.throughput_per_s, run.service.mean_ns) else {
+            continue;
+        };
+        // Failures keep clients busy as well and are in neither figure; think time is in none.
+        if failed(&run.counts) > 0 || run.response.mean_ns != run.service.mean_ns {
+            continue;
+        }
+        let clients = f64::from(document.protocol.clients);
+        let apart = (throughput * service / 1e9 / clients - 1.0).abs();
+        if worst.is_none_or(|(most, _)| apart > most) {
+            worst = Some((apart, run));
+        }
+    }
+    let Some((apart, run)) = worst else {
+        return not_applicable("little", "clients pause or fail, so they are not always busy");
+    };
+    let text = format!(
+        "clients and throughput x service time agree to {:.1}% ({})",
+        apart * 100.0,
+        run_name(document, run)
+    );
+    // A driver short of CPU leaves clients idle between transactions.
+    gate(
+        "little",
+        if apart <= LITTLE_RATIO_MAX { GateStatus::Passed } else { GateStatus::Warned },
+        text,
+    )
+}
