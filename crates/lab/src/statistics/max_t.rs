@@ -106,7 +106,9 @@ pub fn band_half_widths(rows: &[Vec<f64>], alpha: f64, seed: u64) -> Vec<Option<
         .map(|row| {
             let deviation = standard_deviation(row)?;
             let half = multiple * correction * deviation / n.sqrt();
-            (half.is_finite() && deviation > 0.0).then_some(half)
+            // A rest of rounding is no spread.
+            let level = mean(row)?.abs();
+            (half.is_finite() && deviation > level * 1e-12).then_some(half)
         })
         .collect()
 }
