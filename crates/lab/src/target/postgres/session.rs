@@ -31,6 +31,9 @@ const PIPELINE_FLUSH_BYTES: usize = 64 * 1024;
 /// An output buffer that has grown beyond this is given back once it is empty.
 const LARGEST_KEPT_OUTPUT_BYTES: usize = 1 << 20;
 
+/// How often a session reads before others have their turn.
+const LARGEST_READ_COUNT: u32 = 16;
+
 /// A PostgreSQL server that a workload runs on.
 #[derive(Debug)]
 pub struct PostgresTarget {
@@ -356,7 +359,7 @@ impl Session for PostgresSession {
         if self.interest == Interest::ReadWrite {
             self.flush(readiness)?;
         }
-        loop {
+        for turn in 1.. {
             let room = self.input.room();
             let room_bytes = room.len();
             let count = match self.transport.read(room) {
@@ -371,8 +374,10 @@ impl Session for PostgresSession {
                 self.decline_copy(readiness)?;
             }
             // The end of the request, or a read that did not fill the room, leaves nothing behind.
+            // A long result lets the other sessions have their turn; the set reports it again.
+            let is_enough = count < room_bytes || turn >= LARGEST_READ_COUNT;
             if self.is_busy && !self.answers.is_waiting()
-                || (count < room_bytes && !self.transport.may_hold_data())
+                || (is_enough && !self.transport.may_hold_data())
             {
                 break;
             }
@@ -394,5 +399,213 @@ impl Session for PostgresSession {
             let _ = self.transport.write(write::TERMINATE);
         }
         self.transport.shut_down();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    use evenkeel::runtime::{Clock as _, OsRuntime, Waits as _};
+
+    use super::*;
+    use crate::workload::script::{Piece, Slot, Statement};
+
+    struct Fake {
+        session: PostgresSession,
+        readiness: Box<dyn Readiness>,
+        server: UnixStream,
+    }
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[kind], &length[..], body].concat()
+    }
+
+    fn done() -> Vec<u8> {
+        [message(b'C', b"SELECT 0\0"), message(b'Z', b"I")].concat()
+    }
+
+    /// A session of one statement, `text` followed by a variable.
+    fn fake(mode: QueryMode, text: &str) -> Fake {
+        let workload = Arc::new(Workload {
+            statements: vec![Statement {
+                pieces: vec![Piece::Text(text.to_owned()), Piece::Variable(Slot(0))],
+                text: format!("{text}$1"),
+                parameters: vec![Slot(0)],
+                line: 1,
+            }],
+            ..Workload::default()
+        });
+        let (ours, server) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let messages = Arc::new(Messages::new(&workload, mode).unwrap());
+        let transport = Transport::plain(ours.into());
+        let mut session =
+            PostgresSession::new(transport, Input::new(), "fake".to_owned(), messages, &workload);
+        let mut readiness = OsRuntime::new().readiness().unwrap();
+        session.register(readiness.as_mut(), 1).unwrap();
+        Fake { session, readiness, server }
+    }
+
+    impl Fake {
+        fn submit(&mut self, value: i64) -> Result<Progress, TargetError> {
+            let request = Request::Statement {
+                statement: StatementId(0),
+                variables: &[Value::Int(value)],
+                wants_rows: false,
+            };
+            self.session.submit(request, self.readiness.as_mut())
+        }
+
+        fn advance(&mut self) -> Result<Progress, TargetError> {
+            self.session.advance(self.readiness.as_mut(), None)
+        }
+
+        /// What one read finds on the server's side.
+        fn received(&mut self) -> Vec<u8> {
+            self.server.set_nonblocking(true).unwrap();
+            let mut bytes = vec![0; 1 << 20];
+            let count = self.server.read(&mut bytes).unwrap();
+            bytes.truncate(count);
+            bytes
+        }
+
+        fn is_writable_awaited(&mut self) -> bool {
+            let mut ready = Vec::new();
+            let now = OsRuntime::new().now();
+            self.readiness.wait(Some(now), &mut ready).unwrap();
+            ready.iter().any(|ready| ready.writable)
+        }
+    }
+
+    #[test]
+    fn a_statement_goes_out_in_one_piece_and_is_parsed_but_once() {
+        let mut fake = fake(QueryMode::Prepared, "select ");
+        assert_eq!(fake.submit(7).unwrap(), Progress::Pending);
+        let kinds = |bytes: &[u8]| -> String {
+            let (mut rest, mut kinds) = (bytes, String::new());
+            while let Ok(Some(header)) = super::super::protocol::header(rest) {
+                kinds.push(char::from(header.tag));
+                rest = &rest[header.total..];
+            }
+            assert!(rest.is_empty());
+            kinds
+        };
+        let first = fake.received();
+        assert_eq!(kinds(&first), "PBDES");
+        fake.server.write_all(&[message(b'1', b""), message(b'2', b""), done()].concat()).unwrap();
+        assert_eq!(fake.advance().unwrap(), Progress::Done);
+        let capacity = fake.session.output.capacity();
+        for value in 0..10 {
+            fake.submit(value).unwrap();
+            let later = fake.received();
+            assert_eq!(kinds(&later), "BDES");
+            fake.server.write_all(&[message(b'2', b""), done()].concat()).unwrap();
+            assert_eq!(fake.advance().unwrap(), Progress::Done);
+        }
+        assert_eq!(fake.session.output.capacity(), capacity);
+    }
+
+    #[test]
+    fn an_answer_in_pieces_is_waited_for_to_its_last_byte() {
+        let mut fake = fake(QueryMode::Simple, "select ");
+        let answer = [message(b'T', b"\0\0"), message(b'D', b"\0\0"), done()].concat();
+        for value in 0..3 {
+            fake.submit(value).unwrap();
+            for (i, byte) in answer.iter().enumerate() {
+                fake.server.write_all(&[*byte]).unwrap();
+                let is_last = i + 1 == answer.len();
+                let expected = if is_last { Progress::Done } else { Progress::Pending };
+                assert_eq!(fake.advance().unwrap(), expected, "byte {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_sent_as_room_appears_while_answers_are_read() {
+        let text = format!("select '{}'", "x".repeat(2_000_000));
+        let mut fake = fake(QueryMode::Simple, &text);
+        assert_eq!(fake.submit(5).unwrap(), Progress::Pending);
+        let expected = message(b'Q', format!("{text}5\0").as_bytes());
+        let mut received = Vec::new();
+        let mut notices = 0;
+        while received.len() < expected.len() {
+            received.extend(fake.received());
+            // The server talks before it has heard everything.
+            fake.server.write_all(&message(b'N', b"SNOTICE\0Mworking\0\0")).unwrap();
+            notices += 1;
+            assert!(received.len() == expected.len() || fake.is_writable_awaited());
+            assert_eq!(fake.advance().unwrap(), Progress::Pending);
+        }
+        assert!(notices > 1);
+        assert!(received == expected);
+        assert!(!fake.is_writable_awaited());
+        fake.server.write_all(&done()).unwrap();
+        assert_eq!(fake.advance().unwrap(), Progress::Done);
+        assert!(fake.session.output.capacity() <= LARGEST_KEPT_OUTPUT_BYTES);
+    }
+
+    #[test]
+    fn the_servers_last_words_explain_a_lost_connection() {
+        let last_words = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mgoing down\0\0");
+        // While a statement runs.
+        let mut running = fake(QueryMode::Prepared, "select ");
+        running.submit(1).unwrap();
+        running.server.write_all(&last_words).unwrap();
+        let error = running.advance().unwrap_err().to_string();
+        assert!(error.contains("going down") && error.contains("57P01"), "{error}");
+        // Noticed only when the next statement cannot be written.
+        let mut idle = fake(QueryMode::Prepared, "select ");
+        idle.server.write_all(&last_words).unwrap();
+        idle.server.shutdown(std::net::Shutdown::Both).unwrap();
+        let error = idle.submit(1).unwrap_err().to_string();
+        assert!(error.contains("going down"), "{error}");
+        // Without words.
+        let mut mute = fake(QueryMode::Prepared, "select ");
+        mute.submit(1).unwrap();
+        drop(mute.received());
+        mute.server.shutdown(std::net::Shutdown::Both).unwrap();
+        let error = mute.advance().unwrap_err();
+        assert!(matches!(error, TargetError::Lost { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_breaks_the_protocol_is_named() {
+        let mut fake = fake(QueryMode::Prepared, "select ");
+        fake.submit(1).unwrap();
+        fake.server.write_all(&message(b'R', &[0; 4])).unwrap();
+        let error = fake.advance().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "protocol violation by fake: unexpected message of type 'R' among the answers"
+        );
+    }
+
+    #[test]
+    fn a_second_request_before_the_first_has_ended_is_refused() {
+        let mut fake = fake(QueryMode::Simple, "select ");
+        fake.submit(1).unwrap();
+        assert!(fake.submit(2).is_err());
+    }
+
+    #[test]
+    fn remarks_of_an_idle_server_change_nothing() {
+        let mut fake = fake(QueryMode::Simple, "select ");
+        fake.server.write_all(&message(b'S', b"TimeZone\0UTC\0")).unwrap();
+        assert_eq!(fake.advance().unwrap(), Progress::Done);
+        fake.submit(1).unwrap();
+        fake.server.write_all(&done()).unwrap();
+        assert_eq!(fake.advance().unwrap(), Progress::Done);
+    }
+
+    #[test]
+    fn a_closed_session_says_goodbye() {
+        let mut fake = fake(QueryMode::Simple, "select ");
+        Box::new(fake.session).close();
+        let mut bytes = Vec::new();
+        fake.server.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"X\0\0\0\x04");
     }
 }
