@@ -185,7 +185,7 @@ fn prose(out: &mut dyn Write, bullet: &str, sentence: &str) -> io::Result<()> {
         let word = escaped(word);
         let mut rest = word.as_str();
         loop {
-            let length = rest.chars().count();
+            let length = text::columns(rest);
             if columns > 0 && columns + 1 + length > width {
                 writeln!(out, "{start}{line}")?;
                 start = " ".repeat(bullet.len());
@@ -195,7 +195,8 @@ fn prose(out: &mut dyn Write, bullet: &str, sentence: &str) -> io::Result<()> {
             if length <= width {
                 break;
             }
-            let at = rest.char_indices().nth(width).map_or(rest.len(), |(at, _)| at);
+            // Half as many characters always fit, even wide ones.
+            let at = rest.char_indices().nth(width / 2).map_or(rest.len(), |(at, _)| at);
             let (head, tail) = rest.split_at(at);
             writeln!(out, "{start}{head}")?;
             start = " ".repeat(bullet.len());
@@ -211,7 +212,7 @@ fn prose(out: &mut dyn Write, bullet: &str, sentence: &str) -> io::Result<()> {
             columns += 1;
         }
         line.push_str(rest);
-        columns += rest.chars().count();
+        columns += text::columns(rest);
     }
     writeln!(out, "{start}{line}")
 }
@@ -262,7 +263,7 @@ mod tests {
         for (name, document) in sessions {
             for line in rendered(&document).lines() {
                 let is_command = line.starts_with("    ");
-                assert!(is_command || line.chars().count() <= 80, "{name}: {line}");
+                assert!(is_command || text::columns(line) <= 80, "{name}: {line}");
                 assert!(!line.chars().any(char::is_control), "{name}: {line:?}");
             }
         }

@@ -419,7 +419,7 @@ impl Page<'_> {
             }
             let span = self.neutral(span);
             let span = text::visible(&span, left.max(3));
-            left = left.saturating_sub(span.chars().count());
+            left = left.saturating_sub(text::columns(&span));
             let code = match tone {
                 _ if !self.style.has_colour || span.trim().is_empty() => None,
                 Tone::Good => Some("1;32"),
@@ -454,7 +454,9 @@ impl Page<'_> {
 fn column_names(document: &SessionDocument, comparison: &Comparison) -> (String, String) {
     let names = [comparison.against, comparison.arm]
         .map(|arm| text::visible(&model::arm_name(document, arm), 200));
-    let fits = |name: &String| name.chars().count() <= NAME_MAX;
+    let fits = |name: &String| {
+        text::columns(name) <= NAME_MAX && name.chars().count() == text::columns(name)
+    };
     let [against, arm] = names;
     if fits(&against) && fits(&arm) {
         (against, arm)
@@ -483,23 +485,24 @@ fn ordered<'a>(rows: &[&'a MeasureRow]) -> Vec<&'a MeasureRow> {
 }
 
 /// Breaks at spaces; a word longer than the width is broken where the width ends.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+fn wrap(sentence: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut columns = 0;
-    for word in text.split_inclusive(' ') {
-        let length = word.trim_end().chars().count();
+    for word in sentence.split_inclusive(' ') {
+        let length = text::columns(word.trim_end());
         if columns > 0 && columns + length > width {
             lines.push(std::mem::take(&mut line));
             columns = 0;
         }
         for character in word.chars() {
-            if columns == width && character != ' ' {
+            let own = text::columns(character.encode_utf8(&mut [0; 4]));
+            if columns + own > width && character != ' ' {
                 lines.push(std::mem::take(&mut line));
                 columns = 0;
             }
             line.push(character);
-            columns += 1;
+            columns += own;
         }
     }
     if !line.is_empty() || lines.is_empty() {
@@ -531,15 +534,15 @@ mod tests {
     fn no_line_is_wider_than_a_hundred_columns_and_no_name_reaches_the_terminal_raw() {
         for (name, document) in sessions() {
             for style in [Style::default(), Style { is_ascii: true, ..Style::default() }] {
-                let text = rendered(&document, style);
-                for line in text.lines() {
+                let whole = rendered(&document, style);
+                for line in whole.lines() {
                     let is_free = line.starts_with("rerun") || line.starts_with("report");
-                    assert!(is_free || line.chars().count() <= COLUMNS, "{name}: {line}");
+                    assert!(is_free || text::columns(line) <= COLUMNS, "{name}: {line}");
                     assert!(!line.chars().any(char::is_control), "{name}: {line:?}");
                     assert!(!line.contains('\u{202e}'), "{name}: {line:?}");
                     assert!(!style.is_ascii || line.is_ascii(), "{name}: {line}");
                 }
-                assert!(!text.contains("NaN") && !text.contains("inf "), "{name}:\n{text}");
+                assert!(!whole.contains("NaN") && !whole.contains("inf "), "{name}:\n{whole}");
             }
         }
     }

@@ -5,27 +5,28 @@
 //! shown as an escape, and what is too long is cut with a mark.
 
 /// `text` on one line, with control characters (C0, C1), line ends, invisible and direction-changing
-/// characters shown as `\u{..}`, cut to `chars_max` characters with `...` at the end.
+/// characters shown as `\u{..}`, cut to `columns_max` columns of a terminal with `...` at the end.
 #[must_use]
-pub fn visible(text: &str, chars_max: usize) -> String {
+pub fn visible(text: &str, columns_max: usize) -> String {
     let mut shown = String::new();
-    let mut chars = 0_usize;
+    let mut columns = 0_usize;
     for character in text.chars() {
         let before = shown.len();
         if is_plain(character) {
             shown.push(character);
-            chars += 1;
+            columns += width(character);
         } else {
             for escaped in character.escape_unicode() {
                 shown.push(escaped);
-                chars += 1;
+                columns += 1;
             }
         }
-        if chars > chars_max {
+        if columns > columns_max {
             shown.truncate(before);
-            let keep = shown.chars().count().min(chars_max.saturating_sub(3));
-            let cut = shown.char_indices().nth(keep).map_or(shown.len(), |(at, _)| at);
-            shown.truncate(cut);
+            let room = columns_max.saturating_sub(3);
+            while self::columns(&shown) > room {
+                shown.pop();
+            }
             shown.push_str("...");
             break;
         }
@@ -33,10 +34,33 @@ pub fn visible(text: &str, chars_max: usize) -> String {
     shown
 }
 
+/// Columns of a terminal that `text` takes.
+#[must_use]
+pub fn columns(text: &str) -> usize {
+    text.chars().map(width).sum()
+}
+
 /// The same, with every character outside ASCII shown as `?`, for terminals without UTF-8.
 #[must_use]
 pub fn visible_ascii(text: &str, chars_max: usize) -> String {
     visible(text, chars_max).chars().map(|c| if c.is_ascii() { c } else { '?' }).collect()
+}
+
+/// Two for East Asian wide characters and emoji, else one (Unicode Standard Annex 11, the blocks that
+/// matter; a combining mark counts as one, which only makes a line shorter than it might be).
+const fn width(character: char) -> usize {
+    match character as u32 {
+        0x1100..=0x115f
+        | 0x2e80..=0xa4cf
+        | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff
+        | 0xfe30..=0xfe6f
+        | 0xff00..=0xff60
+        | 0xffe0..=0xffe6
+        | 0x1f300..=0x1faff
+        | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
 }
 
 fn is_plain(character: char) -> bool {
@@ -61,7 +85,7 @@ fn is_plain(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{visible, visible_ascii};
+    use super::{columns, visible, visible_ascii};
 
     #[test]
     fn a_servers_message_cannot_move_the_cursor_or_reverse_the_line() {
@@ -84,8 +108,8 @@ mod tests {
         assert_eq!(visible("abcdefghij", 10), "abcdefghij");
         assert_eq!(visible("abcdefghijk", 10), "abcdefg...");
         for limit in 3..30 {
-            let shown = visible(&"\u{1b}x\u{202e}ü".repeat(20), limit);
-            assert!(shown.chars().count() <= limit, "{limit}: {shown}");
+            let shown = visible(&"\u{1b}x\u{202e}ü表".repeat(20), limit);
+            assert!(columns(&shown) <= limit, "{limit}: {shown}");
         }
     }
 

@@ -78,6 +78,7 @@ pub fn render(document: &SessionDocument, out: &mut dyn Write) -> io::Result<()>
     if let Some(analysis) = &document.analysis {
         section(sink, "costs", "Counters and sizes")?;
         tables::measures(document, &analysis.comparison, Group::Cost, sink)?;
+        tables::counters(document, sink)?;
         sink.put("</section>")?;
         noise(document, analysis, sink)?;
     }

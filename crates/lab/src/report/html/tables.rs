@@ -166,6 +166,59 @@ fn interval_bar(
     sink.put("</svg>")
 }
 
+/// Every counter and outcome of the runs, pooled by arm: sums of counters per transaction, means of
+/// sizes. For looking things up; what carries an interval stands in the table of measures.
+pub(super) fn counters(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Result<()> {
+    let mut names: BTreeSet<(bool, &String)> = BTreeSet::new();
+    for run in document.runs.iter().take(RUNS_MAX) {
+        names.extend(run.counters.keys().map(|name| (false, name)));
+        names.extend(run.outcomes.keys().map(|name| (true, name)));
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    put!(
+        sink,
+        "<details><summary>All counters and outcomes by arm</summary><div class=\"scroll\"><table><thead><tr>\
+         <th>name</th><th></th>",
+    );
+    for arm in &document.arms {
+        put!(sink, "<th class=\"n\">", Text(&arm.name), "</th>");
+    }
+    sink.put("</tr></thead><tbody>")?;
+    for (is_outcome, name) in names.into_iter().take(SETTINGS_MAX) {
+        put!(
+            sink,
+            "<tr><th scope=\"row\">",
+            Text(name),
+            if is_outcome {
+                "</th><td class=\"u\">mean of runs</td>"
+            } else {
+                "</th><td class=\"u\">per transaction</td>"
+            },
+        );
+        for (arm, _) in (0_u32..).zip(&document.arms) {
+            let mut sum = 0.0;
+            let mut weight = 0.0;
+            for run in document.runs.iter().filter(|run| run.arm == arm) {
+                let values = if is_outcome { &run.outcomes } else { &run.counters };
+                if let Some(value) = values.get(name).copied().flatten() {
+                    sum += value;
+                    weight += if is_outcome { 1.0 } else { number::to_f64(run.counts.committed) };
+                }
+            }
+            let value = if weight > 0.0 {
+                number::significant(sum / weight)
+            } else {
+                number::ABSENT.to_owned()
+            };
+            put!(sink, "<td class=\"n\">", Text(value), "</td>");
+        }
+        sink.put("</tr>")?;
+    }
+    sink.put("</tbody></table></div></details>")
+}
+
 /// Delay by what it coincided with.
 pub(super) fn stall_causes(
     document: &SessionDocument,

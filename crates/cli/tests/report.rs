@@ -1,0 +1,133 @@
+//! `evenkeel report` as its users call it: what stands where, and how it ends.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A record as written under schema 1.0. It must stay readable as long as 1.x lasts: do not renew it.
+const RECORD: &str = include_str!("data/session-1.0.json");
+
+fn report(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .arg("report")
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap()
+}
+
+fn stored(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("session.json");
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn path_text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_record_of_schema_1_0_stays_readable_in_every_form() {
+    let (directory, _) = stored(RECORD);
+    let directory = path_text(directory.path());
+    for (format, begins) in [
+        ("terminal", "VERDICT  INCONCLUSIVE"),
+        ("markdown", "Do spread checkpoints shorten the worst waits?"),
+        ("html", "<!DOCTYPE html>"),
+        ("json", "{"),
+    ] {
+        let output = report(&[directory, "--format", format]);
+        assert_eq!(output.status.code(), Some(0), "{format}: {}", said(&output.stderr));
+        assert!(said(&output.stdout).starts_with(begins), "{format}: {}", said(&output.stdout));
+        assert_eq!(said(&output.stderr), "", "{format}");
+    }
+}
+
+#[test]
+fn the_exit_code_repeats_the_verdict() {
+    for (kind, code) in [
+        ("better", 0),
+        ("worse", 3),
+        ("no_material_difference", 0),
+        ("inconclusive", 0),
+        ("invalid", 2),
+    ] {
+        let text =
+            RECORD.replacen("\"kind\": \"inconclusive\"", &format!("\"kind\": \"{kind}\""), 1);
+        let (_directory, path) = stored(&text);
+        let output = report(&[path_text(&path)]);
+        assert_eq!(output.status.code(), Some(code), "{kind}");
+    }
+}
+
+#[test]
+fn an_altered_record_is_named_so_on_the_screen_and_in_what_is_written() {
+    let (directory, path) = stored(&RECORD.replacen("\"pairs\": 2", "\"pairs\": 16", 1));
+    let page = directory.path().join("again.html");
+    let output = report(&[path_text(&path), "--format", "html", "--out", path_text(&page)]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(said(&output.stderr).contains("changed after it was written"));
+    assert_eq!(said(&output.stdout), "");
+    assert!(std::fs::read_to_string(page).unwrap().contains("[ALTERED RECORD]"));
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_file_line_and_column() {
+    for (text, expected) in [
+        (String::new(), "session.json:1:0: "),
+        (RECORD[..RECORD.len() / 2].to_owned(), "cut off"),
+        (RECORD.replacen("\"seed\": 20310502", "\"seed\": \"x\"", 1), "session.json:"),
+        (RECORD.replacen("\"schema\": \"1.0\"", "\"schema\": \"9.3\"", 1), "schema 9.3"),
+        ("[".repeat(200_000), "session.json:1:"),
+    ] {
+        let (_directory, path) = stored(&text);
+        let output = report(&[path_text(&path)]);
+        assert_eq!(output.status.code(), Some(1));
+        let message = said(&output.stderr);
+        assert!(message.contains(expected), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert_eq!(said(&output.stdout), "");
+    }
+}
+
+#[test]
+fn a_directory_is_filled_with_every_derived_file() {
+    let (directory, path) = stored(RECORD);
+    let before = std::fs::read(&path).unwrap();
+    let output = report(&[path_text(&path), "--out", path_text(directory.path())]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output.stderr));
+    for name in [
+        "report.html",
+        "summary.md",
+        "runs.csv",
+        "percentiles.csv",
+        "exceedance.csv",
+        "timeline.csv",
+        "events.jsonl",
+        "bench.txt",
+    ] {
+        assert!(std::fs::metadata(directory.path().join(name)).unwrap().len() > 0, "{name}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before, "the record itself is left alone");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 9, "and nothing else is left");
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_not_half_a_page() {
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    let (_directory, path) = stored(RECORD);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(["report", path_text(&path), "--format", "html"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("standard output"), "{}", said(&output.stderr));
+}
