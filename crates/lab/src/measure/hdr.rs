@@ -1,0 +1,1 @@
+//! HdrHistogram's text formats.

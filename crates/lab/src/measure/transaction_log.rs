@@ -1,0 +1,1 @@
+//! pgbench's `-l` files.
