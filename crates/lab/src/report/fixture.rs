@@ -26,6 +26,7 @@ pub(crate) const USUAL: Plan = Plan { pairs: 8, arms: 2, seconds: 120, rate: 250
 /// Sixteen pairs of five minutes, three arms.
 pub(crate) const BIG: Plan = Plan { pairs: 16, arms: 3, seconds: 300, rate: 150.0 };
 
+const VERSION: &str = "PostgreSQL 15.18 on x86_64-pc-linux-gnu, compiled by gcc 12.2.0";
 const SECOND: u64 = 1_000_000_000;
 const QUANTILES: [f64; 20] = [
     0.0, 0.01, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99,
@@ -393,9 +394,7 @@ fn arm(name: &str, role: ArmRole, place: usize) -> Arm {
         role,
         kind: "managed".into(),
         address: "/usr/lib/postgresql/15/bin".into(),
-        server_version: Some(
-            "PostgreSQL 15.18 on x86_64-pc-linux-gnu, compiled by gcc 12.2.0".into(),
-        ),
+        server_version: Some(VERSION.into()),
         server_version_num: Some(150_018),
         declared_settings: declared,
         captured_settings: captured,
@@ -421,9 +420,11 @@ fn run(plan: Plan, index: u32, block: u32, position: u32, arm: u32, chance: &mut
     while at < span {
         let write_end = (at + cycle * if arm == 1 { 8 } else { 4 } / 10).min(span);
         let sync = (chance.unit().mul_add(1.2, 0.5) * 1e9) as u64 / if arm == 1 { 3 } else { 1 };
-        for (kind, start, end) in
-            [("checkpoint_write", at, write_end), ("checkpoint_sync", write_end, write_end + sync)]
-        {
+        for (kind, start, end) in [
+            ("checkpoint", at, write_end + sync),
+            ("checkpoint_write", at, write_end),
+            ("checkpoint_sync", write_end, write_end + sync),
+        ] {
             events.push(Event {
                 kind: kind.into(),
                 start_ns: i64::try_from(start).unwrap(),
@@ -623,7 +624,7 @@ fn run(plan: Plan, index: u32, block: u32, position: u32, arm: u32, chance: &mut
         clock_jump_ns: Some(2_100),
         server_restarted: false,
         data_hash: Some("9f3e".repeat(16)),
-        server_version: Some("PostgreSQL 15.18".into()),
+        server_version: Some(VERSION.into()),
     }
 }
 

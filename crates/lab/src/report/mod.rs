@@ -69,6 +69,9 @@ mod tests {
         sessions.push(("tiny", fixture::session(fixture::TINY)));
         sessions.push(("usual", fixture::session(fixture::USUAL)));
         sessions.push(("big", fixture::session(fixture::BIG)));
+        let mut judged = fixture::session(fixture::USUAL);
+        judged.analysis = Some(crate::statistics::analyse(&judged));
+        sessions.push(("judged", judged));
         for (name, document) in sessions {
             let directory = root.join(name);
             store::write_session(&directory, &document).unwrap();

@@ -164,7 +164,10 @@ pub fn measure_name(measure: &str) -> MeasureName {
             }
         }
         _ => {
+            // Counters and outcomes carry their kind in front, as the statistics name them.
             let name = measure.strip_suffix("_per_transaction").unwrap_or(measure);
+            let name =
+                name.strip_prefix("counter.").or(name.strip_prefix("outcome.")).unwrap_or(name);
             let words = match name.split_once('.') {
                 Some(("relation_size_bytes", relation)) => format!("size of {relation}"),
                 // A server's counter keeps the name under which one looks it up.
@@ -185,7 +188,11 @@ pub fn measure_name(measure: &str) -> MeasureName {
 #[must_use]
 pub fn cost_label(measure: &str) -> String {
     let words = measure_name(measure).title;
-    if measure.ends_with("_per_transaction") { format!("{words} / transaction") } else { words }
+    if measure.ends_with("_per_transaction") || measure.starts_with("counter.") {
+        format!("{words} / transaction")
+    } else {
+        words
+    }
 }
 
 /// Sorts the parts of a family: mean first, then percentiles ascending, then the maximum.
@@ -236,6 +243,7 @@ pub fn row_values(
         "ns" => number::time_unit(largest),
         "bytes" => number::bytes_unit(largest),
         "per_s" => ("/s", 1.0),
+        "ms" => ("ms", 1.0),
         _ => ("", 1.0),
     };
     let show = |value: Option<f64>, arm: u32| match value {
@@ -278,7 +286,13 @@ pub fn caveats(document: &SessionDocument) -> Vec<Statement> {
     let Some(analysis) = &document.analysis else { return said };
     let verdict = &analysis.comparison.verdict;
     if matches!(verdict.kind, VerdictKind::Invalid | VerdictKind::Inconclusive) {
-        for reason in &verdict.reasons {
+        // Gates that failed are told in full under validity.
+        let is_told = |reason: &&String| {
+            analysis.gates.iter().any(|gate| {
+                reason.strip_prefix(gate.name.as_str()).is_some_and(|r| r.starts_with(':'))
+            })
+        };
+        for reason in verdict.reasons.iter().filter(|reason| !is_told(reason)) {
             said.push(statement("because", reason.clone(), Tone::Neutral));
         }
     }
@@ -768,6 +782,9 @@ mod tests {
             ("throughput", "throughput"),
             ("wal_bytes_per_transaction", "WAL bytes"),
             ("relation_size_bytes.stock_pkey", "size of stock_pkey"),
+            ("outcome.relation_size_bytes.stock_pkey", "size of stock_pkey"),
+            ("outcome.wal_bytes", "WAL bytes"),
+            ("counter.pg_stat_io.evictions", "pg_stat_io.evictions"),
             ("pg_stat_io.evictions_per_transaction", "pg_stat_io.evictions"),
         ] {
             assert_eq!(measure_name(measure).title, title);

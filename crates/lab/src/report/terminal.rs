@@ -104,12 +104,30 @@ impl Page<'_> {
     fn validity(&mut self, analysis: &Analysis) -> io::Result<()> {
         let (said, speaking) = model::validity(analysis);
         let label: String = said.word.chars().take(INDENT - 1).collect();
-        let passed: Vec<String> = analysis
-            .gates
-            .iter()
-            .filter(|gate| gate.status == GateStatus::Passed)
-            .map(|gate| format!("{} {}", gate.name.replace('_', " "), gate.text))
-            .collect();
+        // The gates that people ask for first, as many as two lines hold; all are in the report.
+        const FIRST: [&str; 8] = [
+            "rate",
+            "driver_lag",
+            "backlog",
+            "errors",
+            "steady",
+            "checkpoint_cycles",
+            "clock",
+            "data",
+        ];
+        let mut passed: Vec<String> = Vec::new();
+        let mut room = 2 * (COLUMNS - INDENT) - 40;
+        for name in FIRST {
+            let found = analysis
+                .gates
+                .iter()
+                .find(|gate| gate.name == name && gate.status == GateStatus::Passed);
+            let Some(gate) = found else { continue };
+            let words = format!("{} {}", gate.name.replace('_', " "), gate.text);
+            let Some(left) = room.checked_sub(words.chars().count() + 2) else { continue };
+            room = left;
+            passed.push(words);
+        }
         let mut sentence = said.sentence;
         if !passed.is_empty() && said.tone != Tone::Bad {
             sentence.push_str(": ");
@@ -172,7 +190,7 @@ impl Page<'_> {
         self.line(&[(
             Tone::Neutral,
             &format!(
-                "{:<11}{:<6}{:<4}{against:>11}{arm:>11}{:>9}{:>17}{:>8}{:>8}  mark",
+                "{:<10}{:<7}{:<4}{against:>11}{arm:>11}{:>9}{:>17}{:>8}{:>8}  mark",
                 "", "", "", "change", "95% interval", "p(adj)", "detects"
             ),
         )])?;
@@ -182,7 +200,7 @@ impl Page<'_> {
             let values = model::row_values(document, comparison, row);
             let shown_family = if name.family == family { "" } else { name.family.as_str() };
             let text = format!(
-                "{shown_family:<11}{:<6}{:<4}{:>11}{:>11}{:>9}{:>17}{:>8}{:>8}  ",
+                "{shown_family:<10}{:<7}{:<4}{:>11}{:>11}{:>9}{:>17}{:>8}{:>8}  ",
                 name.part,
                 values.unit,
                 values.against,
@@ -338,7 +356,8 @@ impl Page<'_> {
 
     fn noise(&mut self, analysis: &Analysis) -> io::Result<()> {
         let mut label = "noise";
-        if let Some(floor) = analysis.floor_ratio {
+        let is_told = analysis.noise.iter().any(|note| note.kind == "floor");
+        if let Some(floor) = analysis.floor_ratio.filter(|_| !is_told) {
             let sentence =
                 format!("A/A floor: two copies of one arm differed by {}", number::percent(floor));
             self.sentence(label, &sentence, Tone::Neutral)?;

@@ -266,7 +266,8 @@ fn comparison_sections(
 fn noise(document: &SessionDocument, analysis: &Analysis, sink: &mut Sink<'_>) -> io::Result<()> {
     section(sink, "noise", "Noise and validity")?;
     sink.put("<ul>")?;
-    if let Some(floor) = analysis.floor_ratio {
+    let is_told = analysis.noise.iter().any(|note| note.kind == "floor");
+    if let Some(floor) = analysis.floor_ratio.filter(|_| !is_told) {
         put!(
             sink,
             "<li>A/A floor: two physical instances of one arm differed by up to <b>",
