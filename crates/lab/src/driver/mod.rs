@@ -137,3 +137,10 @@ pub trait Observer {
 pub struct Silent;
 
 impl Observer for Silent {}
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod virtual_time;
