@@ -523,10 +523,16 @@ pub fn rerun(document: &SessionDocument) -> String {
     document.command.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A measured run's name: `run 3 (block 1, B, instance 0)`.
+/// A place in an order as people count, from 1; files count from 0.
+#[must_use]
+pub fn ordinal(index: u32) -> u64 {
+    u64::from(index) + 1
+}
+
+/// A measured run's name: `run 3 (block 2, arm B)`.
 #[must_use]
 pub fn run_name(run: &Run) -> String {
-    format!("run {} (block {}, arm {})", run.index, run.block, letter(run.arm))
+    format!("run {} (block {}, arm {})", ordinal(run.index), ordinal(run.block), letter(run.arm))
 }
 
 /// A run's own value of a measure of time or throughput; null for others.

@@ -96,7 +96,7 @@ fn panel(
     let every = blocks / 16 + 1;
     for block in (0..=blocks.min(4096)).filter(|block| block.is_multiple_of(every)) {
         if let Some(at) = x.at(f64::from(block)) {
-            let words = block.to_string();
+            let words = model::ordinal(block).to_string();
             chart::label(drawing.sink, (at, BOTTOM + 15.0), Anchor::Middle, "mark", &words)?;
         }
     }
@@ -140,8 +140,12 @@ fn panel(
 
 /// The change, and how far it moves when any one pair is left out.
 fn caption(row: &MeasureRow) -> String {
-    let logs: Vec<f64> =
-        row.pair_log_ratios.iter().flatten().copied().filter(|log| log.is_finite()).collect();
+    // With the pair's place: pairs that lack the measure are left out, and must not shift the others.
+    let logs: Vec<(u32, f64)> = (0_u32..)
+        .zip(&row.pair_log_ratios)
+        .filter_map(|(place, log)| Some((place, (*log)?)))
+        .filter(|(_, log)| log.is_finite())
+        .collect();
     let Some(change) = row.change_ratio else {
         return "no change could be computed".to_owned();
     };
@@ -149,12 +153,11 @@ fn caption(row: &MeasureRow) -> String {
         let pairs = if logs.len() == 1 { "pair" } else { "pairs" };
         return format!("change {} over {} {pairs}", number::change(change), logs.len());
     }
-    let sum: f64 = logs.iter().sum();
+    let sum: f64 = logs.iter().map(|(_, log)| log).sum();
     let others = f64::from(u32::try_from(logs.len() - 1).unwrap_or(u32::MAX));
-    let without: Vec<(usize, f64)> = logs
+    let without: Vec<(u64, f64)> = logs
         .iter()
-        .enumerate()
-        .map(|(place, log)| (place, ((sum - log) / others).exp_m1()))
+        .map(|(place, log)| (model::ordinal(*place), ((sum - log) / others).exp_m1()))
         .collect();
     let least = without.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let most = without.iter().max_by(|a, b| a.1.total_cmp(&b.1));

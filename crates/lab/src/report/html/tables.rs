@@ -353,11 +353,11 @@ fn run_link(
             "<a href=\"#run-",
             Whole(place as u64),
             "\">",
-            Whole(u64::from(run.index)),
+            Whole(model::ordinal(run.index)),
             "</a>"
         );
     } else {
-        put!(sink, Whole(u64::from(run.index)));
+        put!(sink, Whole(model::ordinal(run.index)));
     }
     Ok(())
 }
@@ -382,7 +382,7 @@ pub(super) fn runs(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Resul
         put!(
             sink,
             "</th><td class=\"n\">",
-            Whole(u64::from(run.block)),
+            Whole(model::ordinal(run.block)),
             "</td><td><span class=\"name ",
             chart::arm_class(run.arm),
             "\">",
@@ -514,7 +514,7 @@ pub(super) fn audits(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Res
                 put!(
                     sink,
                     "</td><td class=\"n\">",
-                    Whole(u64::from(run.index)),
+                    Whole(model::ordinal(run.index)),
                     "</td><td class=\"n\">"
                 );
                 put!(sink, Text(number::count(audit.keys)), "</td><td class=\"n\">");

@@ -202,7 +202,7 @@ pub(super) fn section(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Re
                 " further blocks</summary>",
             );
         }
-        put!(sink, "<h3>Block ", Whole(u64::from(*block)), "</h3><div class=\"panels runs\">");
+        put!(sink, "<h3>Block ", Whole(model::ordinal(*block)), "</h3><div class=\"panels runs\">");
         let mut runs: Vec<_> = drawn.iter().filter(|(_, run)| run.block == *block).collect();
         runs.sort_by_key(|(place, run)| (run.arm, *place));
         for (place, run) in runs {
@@ -232,7 +232,7 @@ fn panel(
         "\">",
         Text(model::arm_name(document, run.arm)),
         "</b> run ",
-        Whole(u64::from(run.index)),
+        Whole(model::ordinal(run.index)),
     );
     if let Some(reason) = &run.incomplete {
         put!(sink, " <strong class=\"warning\">incomplete: ", Text(reason), "</strong>");
