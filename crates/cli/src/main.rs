@@ -1,5 +1,6 @@
 //! The `evenkeel` command.
 
+mod address;
 mod commands;
 mod exit;
 
