@@ -1,6 +1,7 @@
 //! How response times are distributed, both arms over each other; gaps between two kinds of
 //! transactions are marked.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use super::chart::{self, Anchor, Chart, WIDE};
@@ -18,14 +19,16 @@ const BOTTOM: f64 = HEIGHT - 46.0;
 const BINS: usize = 20;
 /// From 1 ns to 10^13 ns, almost three hours.
 const DECADES: usize = 13;
-/// Width of a recorded bucket on a logarithmic axis, in decades (5%).
-const BUCKET_DECADES: f64 = 0.021_2;
+/// Widest recorded bucket on a logarithmic axis, in decades (a sixteenth of its value); what is farther
+/// from its neighbour than that lies beside an empty one.
+const BUCKET_DECADES_MAX: f64 = 0.026_4;
 
 /// The drawing.
 pub(super) fn section(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Result<()> {
+    let grid = bounds(document.runs.iter());
     let arms: Vec<(u32, Vec<f64>)> = (0_u32..)
         .zip(&document.arms)
-        .map(|(arm, _)| (arm, shares(document.runs.iter().filter(|run| run.arm == arm))))
+        .map(|(arm, _)| (arm, shares(document.runs.iter().filter(|run| run.arm == arm), &grid)))
         .filter(|(_, shares)| shares.iter().any(|share| *share > 0.0))
         .collect();
     if arms.is_empty() {
@@ -91,17 +94,27 @@ fn bound(bin: usize) -> f64 {
     10_f64.powf(small(bin) / small(BINS))
 }
 
+/// Upper bounds of all buckets that are not empty: a bucket reaches down to its neighbour.
+fn bounds<'a>(runs: impl Iterator<Item = &'a Run>) -> BTreeSet<u64> {
+    runs.flat_map(|run| &run.histogram).map(|bucket| bucket.upper_ns).collect()
+}
+
 /// An arm's shares by bin. Recorded buckets are spread over the bins that they overlap, as two grids
 /// laid over each other would show stripes else.
-fn shares<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<f64> {
+fn shares<'a>(runs: impl Iterator<Item = &'a Run>, grid: &BTreeSet<u64>) -> Vec<f64> {
     let mut shares = vec![0.0; BINS * DECADES];
     let mut total = 0.0;
     for bucket in runs.flat_map(|run| &run.histogram).filter(|bucket| bucket.upper_ns > 0) {
         let count = number::to_f64(bucket.count);
         total += count;
         let high = number::to_f64(bucket.upper_ns).log10() * small(BINS);
-        let width = BUCKET_DECADES * small(BINS);
-        let low = (high - width).max(0.0);
+        let narrowest = (high - BUCKET_DECADES_MAX * small(BINS)).max(0.0);
+        let low = grid
+            .range(..bucket.upper_ns)
+            .next_back()
+            .filter(|neighbour| **neighbour > 0)
+            .map_or(narrowest, |neighbour| number::to_f64(*neighbour).log10() * small(BINS))
+            .max(narrowest);
         let last = shares.len() - 1;
         let (first_bin, last_bin) = (floor(low).min(last), floor(high).min(last));
         for bin in first_bin..=last_bin {
@@ -179,9 +192,31 @@ mod tests {
     }
 
     #[test]
+    fn equally_likely_times_make_no_stripes_whatever_the_buckets() {
+        // Sixteen buckets to each power of two, as runs record them; as many counts as each is wide on a
+        // logarithmic axis.
+        let mut run = crate::report::fixture::session(crate::report::fixture::TINY).runs.remove(0);
+        run.histogram = (10_u32..30)
+            .flat_map(|power| (1..=16_u64).map(move |part| ((16 + part) << power, 16 + part)))
+            .map(|(upper_ns, part)| crate::experiment::document::HistogramBucket {
+                upper_ns,
+                count: ((number::to_f64(part) / number::to_f64(part - 1)).ln() * 1e6) as u64,
+            })
+            .collect();
+        let runs = [run];
+        let shares = shares(runs.iter(), &bounds(runs.iter()));
+        let inner: Vec<f64> = shares.iter().copied().filter(|share| *share > 0.0).collect();
+        let inner = &inner[2..inner.len() - 2];
+        let largest = inner.iter().copied().fold(0.0, f64::max);
+        let least = inner.iter().copied().fold(1.0, f64::min);
+        assert!(largest / least < 1.02, "{least} .. {largest}");
+    }
+
+    #[test]
     fn shares_add_up_to_one_whatever_the_buckets() {
         let document = crate::report::fixture::session(crate::report::fixture::TINY);
-        let sum: f64 = shares(document.runs.iter()).iter().sum();
+        let grid = bounds(document.runs.iter());
+        let sum: f64 = shares(document.runs.iter(), &grid).iter().sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
     }
 }
