@@ -141,6 +141,6 @@ impl Observer for Silent {}
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 mod virtual_time;

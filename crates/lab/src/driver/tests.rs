@@ -2,13 +2,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel::runtime::Runtime;
+use evenkeel::runtime::{Instant, Runtime, WallTime};
 
 use super::fake::{Answer, Asked, FakeTarget, statement, workload};
 use super::virtual_time::VirtualRuntime;
 use super::*;
 use crate::experiment::document::{Arrival, Run};
+use crate::measure::histogram::LogHistogram;
 use crate::measure::record::{Outcome, TransactionRecord};
+use crate::measure::record_log::RecordLog;
 use crate::measure::summary::little_error_ratio;
 use crate::measure::{Window, summarise};
 use crate::workload::script::{Command, SleepDuration};
@@ -54,6 +56,57 @@ impl Bench {
     fn try_run(&self) -> Result<RunData, DriverError> {
         let runtime: Arc<dyn Runtime> = Arc::new(self.runtime.clone());
         run(self.plan.clone(), runtime, &Silent, &StopFlag::new())
+    }
+}
+
+/// A run of one client and thread with these records.
+pub(crate) fn data_of(records: &[TransactionRecord]) -> RunData {
+    let mut log = RecordLog::new();
+    for record in records {
+        log.push(record);
+    }
+    RunData {
+        origin: Instant::from_nanos(0),
+        origin_wall: WallTime::from_unix_nanos(1_800_000_000 * SECOND as i64),
+        measured_start_ns: 0,
+        measured_end_ns: records.iter().map(|record| record.end_ns + 1).max().unwrap_or(0),
+        logs: vec![log],
+        arrival: Arrival::Closed,
+        clients: 1,
+        threads: 1,
+        script_count: 1,
+        latency_limit_ns: None,
+        max_tries: 1,
+        aborts: Vec::new(),
+        errors: BTreeMap::new(),
+        key_audits: Vec::new(),
+        driver_cpu_ns: None,
+        driver_busy_ratio: None,
+        driver_lag: LogHistogram::default(),
+        connection_ns: 0,
+        clock_jump_ns: 0,
+        commands: Vec::new(),
+        incomplete: None,
+        was_interrupted: false,
+    }
+}
+
+/// A transaction of client 0.
+pub(crate) fn record(
+    planned_ns: u64,
+    start_ns: u64,
+    end_ns: u64,
+    outcome: Outcome,
+) -> TransactionRecord {
+    TransactionRecord {
+        planned_ns,
+        start_ns,
+        end_ns,
+        think_ns: 0,
+        client: 0,
+        retries: 0,
+        script: 0,
+        outcome,
     }
 }
 
