@@ -673,6 +673,8 @@ mod tests {
 
     use super::*;
 
+    type Environment = &'static [(&'static str, &'static str)];
+
     fn parse_with(text: &str, environment: &[(&str, &str)]) -> Result<Address, AddressError> {
         let surroundings = Surroundings {
             environment: &|name| {
@@ -688,7 +690,7 @@ mod tests {
 
     #[test]
     fn an_address_is_completed_as_psql_would() {
-        let cases: [(&str, &[(&str, &str)], &str, &str); 12] = [
+        let cases: [(&str, Environment, &str, &str); 12] = [
             ("postgresql://h:5433/d?user=u", &[], "h:5433/d", "u"),
             ("host=h", &[], "h:5432/osuser", "osuser"),
             ("host=h user=u", &[], "h:5432/u", "u"),
@@ -743,7 +745,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_place_and_remedy() {
-        let cases: [(&str, &[(&str, &str)], &str); 14] = [
+        let cases: [(&str, Environment, &str); 14] = [
             ("port=x", &[], "character 1: port \"x\""),
             ("port=0", &[], "from 1 to 65535"),
             ("port=65536", &[], "from 1 to 65535"),
