@@ -4,6 +4,7 @@ pub mod design;
 pub mod difference;
 pub mod document;
 pub mod file;
+pub mod import;
 pub mod plan;
 pub mod session;
 pub mod store;
