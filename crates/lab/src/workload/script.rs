@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::expression::Expression;
+use super::expression::{CallSiteSource, Expression};
 
 /// The index of a variable in a client's array of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -193,6 +193,8 @@ pub struct Workload {
     pub statements: Vec<Statement>,
     /// The variables of all scripts.
     pub symbols: Symbols,
+    /// The places of random functions, by their number.
+    pub call_sites: Vec<CallSiteSource>,
     /// Values that each client starts with (`-D`, `scale`, `client_id`'s slot excepted).
     pub initial: Vec<(Slot, Value)>,
 }
