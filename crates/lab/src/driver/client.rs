@@ -11,11 +11,12 @@ use evenkeel::runtime::{Instant, Readiness, Runtime};
 use super::capture::{Captured, Sink};
 use super::evaluation::Evaluation;
 use super::{CommandTimes, Plan};
-use crate::distribution::{Purpose, RandomStream};
+use crate::distribution::{CallSite, Purpose, RandomStream};
 use crate::measure::record::{Outcome, TransactionRecord};
 use crate::target::{
     Progress, Request, RowSink, Session, StatementError, TargetError, TransactionStatus,
 };
+use crate::workload::evaluate::truth;
 use crate::workload::script::{Capture, Command, Script, SleepDuration, Value, Workload};
 
 /// One client.
@@ -76,6 +77,9 @@ pub(super) enum Step {
 }
 
 /// What a client needs from its worker.
+/// Lines of `debug(...)` kept between two looks of the conductor.
+const DEBUG_LINES_MAX: usize = 10_000;
+
 pub(super) struct Context<'a> {
     pub(super) plan: &'a Plan,
     pub(super) runtime: &'a dyn Runtime,
@@ -83,9 +87,20 @@ pub(super) struct Context<'a> {
     pub(super) readiness: &'a mut dyn Readiness,
     pub(super) errors: &'a mut BTreeMap<String, u64>,
     pub(super) commands: &'a mut Vec<Vec<CommandTimes>>,
+    /// Lines of `debug(...)`, for the conductor to hand on.
+    pub(super) debug: &'a mut Vec<String>,
 }
 
 impl Context<'_> {
+    /// Keeps what `debug(...)` prints, as pgbench words it. The conductor hands it on; what comes faster
+    /// than it does is not kept.
+    #[cold]
+    fn debug(&mut self, (script, command): (usize, usize), text: &str) {
+        if self.debug.len() < DEBUG_LINES_MAX {
+            self.debug.push(format!("debug(script={script},command={}): {text}", command + 1));
+        }
+    }
+
     pub(super) fn now_ns(&self) -> u64 {
         self.runtime.now().nanos_since(self.origin)
     }
@@ -121,7 +136,7 @@ impl Client {
             has_waited: false,
             is_finished: false,
             variables,
-            evaluation: Evaluation::new(plan.seed, id),
+            evaluation: Evaluation::new(plan.seed, id, workload.call_sites.len()),
             script_choice: RandomStream::new(plan.seed, u64::from(id), Purpose::ScriptChoice),
             captured: Captured::default(),
             script: 0,
@@ -259,7 +274,9 @@ impl Client {
                     }
                 }
                 Command::Set { variable, expression } => {
-                    match self.evaluation.evaluate(expression, &self.variables) {
+                    let place = (self.script, self.command);
+                    let mut print = |text: &str| context.debug(place, text);
+                    match self.evaluation.evaluate(expression, &self.variables, &mut print) {
                         Ok(value) => {
                             if let Some(place) = self.variables.get_mut(variable.0 as usize) {
                                 *place = value;
@@ -273,10 +290,12 @@ impl Client {
                     continue;
                 }
                 Command::JumpUnless { condition, target } => {
+                    let place = (self.script, self.command);
+                    let mut print = |text: &str| context.debug(place, text);
                     let is_true = self
                         .evaluation
-                        .evaluate(condition, &self.variables)
-                        .and_then(|value| truth(&value));
+                        .evaluate(condition, &self.variables, &mut print)
+                        .and_then(|value| truth(&value).map_err(|error| error.to_string()));
                     match is_true {
                         Ok(true) => self.command += 1,
                         Ok(false) => self.command = *target,
@@ -424,6 +443,11 @@ impl Client {
         Step::GaveUp { outcome: Outcome::Aborted, reason: error.to_string() }
     }
 
+    /// What each random function has drawn; nothing is left behind.
+    pub(super) fn take_call_sites(&mut self) -> Vec<CallSite> {
+        self.evaluation.take_call_sites()
+    }
+
     #[cold]
     fn give_up(&mut self, outcome: Outcome, reason: &str, context: &Context<'_>) -> Step {
         let script = context.plan.workload.scripts.get(self.script);
@@ -467,16 +491,6 @@ fn choose_script(scripts: &[Script], stream: &mut RandomStream) -> usize {
 }
 
 /// A condition's truth, as pgbench coerces it: numbers other than zero are true, NULL is false.
-fn truth(value: &Value) -> Result<bool, String> {
-    match value {
-        Value::Bool(truth) => Ok(*truth),
-        Value::Int(number) => Ok(*number != 0),
-        Value::Double(number) => Ok(number.abs() > 0.0),
-        Value::Null => Ok(false),
-        Value::Text(text) => Err(format!("'{text}' is neither true nor false")),
-    }
-}
-
 fn sleep_units(value: Option<&Value>) -> Result<u64, String> {
     let text: Arc<str> = match value {
         Some(Value::Int(units)) => {

@@ -12,9 +12,13 @@ use super::{
     ClientAbort, DriverError, Length, Observer, Plan, ProgressReport, RunData, StopFlag, Totals,
     cpu, plan, worker,
 };
+use crate::distribution::CallSite;
+use crate::experiment::document::KeyAudit;
 use crate::measure::histogram::LogHistogram;
 use crate::measure::record::{Outcome, TransactionRecord};
 use crate::measure::record_log::{RecordLog, RecordRoom};
+use crate::workload::compile::call_site_names;
+use crate::workload::script::Workload;
 
 /// How often records get room, the clocks are compared and aborted clients are told.
 const TICK: Duration = Duration::from_millis(250);
@@ -237,9 +241,14 @@ impl<'a> Conductor<'a> {
     fn tell(&mut self, now_ns: u64) {
         let mut aborts: Vec<ClientAbort> = Vec::new();
         for (worker, told) in self.shared.workers.iter().zip(&mut self.aborts_told) {
-            let state = lock(&worker.state);
+            let mut state = lock(&worker.state);
             aborts.extend(state.aborts.iter().skip(*told).cloned());
             *told = state.aborts.len();
+            let lines = std::mem::take(&mut state.debug);
+            drop(state);
+            for line in &lines {
+                self.observer.debug(line);
+            }
         }
         aborts.sort_by_key(|abort| abort.at_ns);
         for abort in &aborts {
@@ -284,7 +293,16 @@ impl<'a> Conductor<'a> {
                 *gathered.errors.entry(sqlstate).or_default() += count;
             }
             add_commands(&mut gathered.commands, &state.commands);
-            gathered.key_audits.extend(state.key_audits);
+            for line in &state.debug {
+                self.observer.debug(line);
+            }
+            if gathered.call_sites.is_empty() {
+                gathered.call_sites = state.call_sites;
+            } else {
+                for (site, more) in gathered.call_sites.iter_mut().zip(&state.call_sites) {
+                    site.merge(more);
+                }
+            }
             gathered.busy_ns += state.busy_ns;
             gathered.alive_ns += state.alive_ns;
             logs.push(state.log);
@@ -332,7 +350,7 @@ impl<'a> Conductor<'a> {
             max_tries: plan.max_tries,
             aborts: gathered.aborts,
             errors: gathered.errors,
-            key_audits: gathered.key_audits,
+            key_audits: audits(&plan.workload, &gathered.call_sites),
             driver_cpu_ns: Some(driver_cpu_ns),
             driver_busy_ratio: (gathered.alive_ns > 0)
                 .then(|| gathered.busy_ns as f64 / gathered.alive_ns as f64),
@@ -376,4 +394,10 @@ fn add_commands(into: &mut [Vec<super::CommandTimes>], from: &[Vec<super::Comman
         into.failures += from.failures;
         into.retries += from.retries;
     }
+}
+
+/// The audits of all random functions that drew keys, by their place.
+fn audits(workload: &Workload, call_sites: &[CallSite]) -> Vec<KeyAudit> {
+    let names = call_site_names(&workload.call_sites);
+    call_sites.iter().zip(&names).filter_map(|(site, name)| site.audit(name)).collect()
 }

@@ -126,6 +126,10 @@ pub trait Observer {
     fn progress(&self, report: &ProgressReport) {
         let _ = report;
     }
+    /// A script's `debug(...)` was evaluated; `line` is as pgbench prints it.
+    fn debug(&self, line: &str) {
+        let _ = line;
+    }
     /// A client gave up.
     fn client_aborted(&self, abort: &ClientAbort) {
         let _ = abort;

@@ -8,7 +8,7 @@ use evenkeel::runtime::{Event, Instant, Runtime, Waker};
 
 use super::schedule::Schedule;
 use super::{ClientAbort, CommandTimes, DriverError, Plan, Totals};
-use crate::experiment::document::KeyAudit;
+use crate::distribution::CallSite;
 use crate::measure::histogram::LogHistogram;
 use crate::measure::record_log::RecordLog;
 
@@ -72,7 +72,10 @@ pub(super) struct WorkerState {
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) aborts: Vec<ClientAbort>,
     pub(super) commands: Vec<Vec<CommandTimes>>,
-    pub(super) key_audits: Vec<KeyAudit>,
+    /// What the random functions of all its clients have drawn.
+    pub(super) call_sites: Vec<CallSite>,
+    /// Lines of `debug(...)` that the conductor has not handed on yet.
+    pub(super) debug: Vec<String>,
     /// CPU time of the worker's thread over the run, and how long that was.
     pub(super) busy_ns: u64,
     pub(super) alive_ns: u64,

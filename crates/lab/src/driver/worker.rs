@@ -186,6 +186,16 @@ impl<'a> Worker<'a> {
         }
         state.busy_ns = cpu::thread_ns().saturating_sub(cpu_start_ns);
         state.alive_ns = self.now_ns();
+        for client in &mut self.clients {
+            let drawn = client.take_call_sites();
+            if state.call_sites.is_empty() {
+                state.call_sites = drawn;
+            } else {
+                for (site, more) in state.call_sites.iter_mut().zip(&drawn) {
+                    site.merge(more);
+                }
+            }
+        }
         drop(state);
         for client in &mut self.clients {
             client.disconnect(&mut *self.readiness);
@@ -481,6 +491,7 @@ impl<'a> Worker<'a> {
             readiness: &mut *self.readiness,
             errors: &mut state.errors,
             commands: &mut state.commands,
+            debug: &mut state.debug,
         };
         act(client, &mut context)
     }
