@@ -139,3 +139,90 @@ impl Draws {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Purpose;
+    use super::*;
+
+    fn stream() -> RandomStream {
+        RandomStream::new(11, 0, Purpose::Script)
+    }
+
+    #[test]
+    fn keys_lie_in_the_range_asked_for_at_both_ends_of_i64() {
+        let mut stream = stream();
+        for spec in ["uniform", "gaussian:2", "exponential:9", "zipfian:1", "zipfian:2,scattered"] {
+            let spec: DistributionSpec = spec.parse().unwrap();
+            for (low, high) in [
+                (i64::MIN, i64::MAX),
+                (i64::MIN, i64::MIN),
+                (i64::MAX, i64::MAX),
+                (i64::MIN, i64::MIN + 2),
+                (i64::MAX - 2, i64::MAX),
+                (-5, 5),
+                (0, i64::MAX),
+            ] {
+                let mut site = CallSite::default();
+                for _ in 0..200 {
+                    let key = site.draw(&mut stream, spec, low, high).unwrap();
+                    assert!((low..=high).contains(&key), "{spec} {low}..{high}: {key}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_not_allowed_are_refused_with_what_is() {
+        let mut site = CallSite::default();
+        let mut message =
+            |spec, low, high| site.draw(&mut stream(), spec, low, high).unwrap_err().to_string();
+        let gaussian = DistributionSpec::Gaussian { parameter: 1.9 };
+        assert!(message(gaussian, 1, 2).contains("at least 2.0 (not 1.9)"));
+        let exponential = DistributionSpec::Exponential { parameter: 0.0 };
+        assert!(message(exponential, 1, 2).contains("greater than zero (not 0)"));
+        let zipfian = DistributionSpec::Zipfian { exponent: f64::NAN, scattered: false };
+        assert!(message(zipfian, 1, 2).contains("greater than 0 and at most 1000 (not NaN)"));
+        assert!(message(DistributionSpec::Uniform, 5, 3).contains("empty range given to random"));
+        assert_eq!(site.permute(1, 0, 1), Err(ArgumentError::PermuteSize(0)));
+    }
+
+    #[test]
+    fn draws_with_changing_arguments_stay_right_and_are_told_apart() {
+        let (mut site, mut stream) = (CallSite::default(), stream());
+        for high in [10, 20, 10, 10] {
+            let key = site.draw(&mut stream, DistributionSpec::Uniform, 1, high).unwrap();
+            assert!((1..=high).contains(&key));
+        }
+        assert_eq!(site.audit("here").unwrap().draws, 3);
+        assert_eq!(site.uncounted(), 1);
+        // The same number of keys from elsewhere has the same law.
+        site.draw(&mut stream, DistributionSpec::Uniform, 101, 110).unwrap();
+        assert_eq!(site.audit("here").unwrap().draws, 4);
+    }
+
+    #[test]
+    fn clients_add_up() {
+        let (mut one, mut two, mut other) =
+            (CallSite::default(), CallSite::default(), CallSite::default());
+        let mut stream = stream();
+        one.draw(&mut stream, DistributionSpec::Uniform, 1, 10).unwrap();
+        two.draw(&mut stream, DistributionSpec::Uniform, 1, 10).unwrap();
+        other.draw(&mut stream, DistributionSpec::Uniform, 1, 11).unwrap();
+        let mut all = CallSite::default();
+        for site in [&one, &two, &other] {
+            all.merge(site);
+        }
+        assert_eq!(all.audit("here").unwrap().draws, 2);
+        assert_eq!(all.uncounted(), 1);
+    }
+
+    #[test]
+    fn a_kept_permutation_is_the_one_asked_for() {
+        let mut site = CallSite::default();
+        for (value, size, seed) in [(5, 1_000, 0), (6, 1_000, 0), (5, 1_000, 1), (5, 999, 1)] {
+            let expected = super::super::permute(value, size, seed);
+            assert_eq!(site.permute(value, size, seed).ok(), expected);
+        }
+    }
+}

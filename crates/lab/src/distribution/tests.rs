@@ -61,7 +61,7 @@ fn fits(spec: &str, keys: u64, draws: u64) {
 
 #[test]
 fn draws_follow_their_distribution() {
-    for keys in [1, 2, 3, 10, 1_000, 100_000, 5_000_000_000, 1 << 62] {
+    for keys in [1, 2, 3, 10, 1_000, 100_000, 3_000_000_000, 1_000_000_000_000, 1 << 62] {
         for spec in [
             "uniform",
             "gaussian:2",
@@ -70,11 +70,15 @@ fn draws_follow_their_distribution() {
             "exponential:0.001",
             "exponential:5",
             "exponential:50",
+            "exponential:1e9",
+            "gaussian:1e9",
             "zipfian:0.01",
             "zipfian:0.5",
             "zipfian:0.99",
             "zipfian:1",
             "zipfian:1.0000000001",
+            "zipfian:0.9985",
+            "zipfian:1.0015",
             "zipfian:1.07",
             "zipfian:2",
             "zipfian:1000",
@@ -149,7 +153,7 @@ fn all_of_a_huge_key_space_is_reached() {
 #[test]
 fn neighbouring_keys_of_a_huge_space_are_told_apart() {
     // Where a double has no bit left for a key, odd and even ones must still be as likely.
-    for spec in ["uniform", "gaussian:4", "exponential:3", "zipfian:0.5"] {
+    for spec in ["uniform", "gaussian:4", "exponential:3", "zipfian:0.5", "zipfian:1"] {
         let sampler = Sampler::new(spec.parse().unwrap(), u64::MAX >> 1);
         let mut stream = RandomStream::new(3, 0, Purpose::Audit);
         let odd = (0..4_000).filter(|_| sampler.draw(&mut stream).index % 2 == 1).count();
@@ -207,5 +211,157 @@ fn specifications_are_read_and_printed() {
         let message = text.parse::<DistributionSpec>().unwrap_err().to_string();
         assert!(message.contains(reason), "{text}: {message}");
         assert!(message.contains("zipfian:S[,scattered]"), "the remedy is missing: {message}");
+    }
+}
+
+/// Small keys one by one: each key's count, not only cells', against its probability.
+#[test]
+fn each_of_a_few_keys_has_its_probability() {
+    for spec in [
+        "gaussian:2",
+        "gaussian:3",
+        "exponential:2",
+        "exponential:0.5",
+        "zipfian:0.01",
+        "zipfian:0.7",
+        "zipfian:0.9995",
+        "zipfian:1",
+        "zipfian:1.3",
+        "zipfian:4",
+    ] {
+        for keys in [2_u64, 3, 7, 16] {
+            let sampler = sampler(spec, keys);
+            let law = sampler.law();
+            let mut stream = RandomStream::new(77, 0, Purpose::Audit);
+            let draws = 200_000_u32;
+            let mut counts = vec![0_u32; usize::try_from(keys).unwrap()];
+            for _ in 0..draws {
+                counts[usize::try_from(sampler.draw(&mut stream).index).unwrap()] += 1;
+            }
+            for (index, count) in counts.into_iter().enumerate() {
+                let expected = law.probability(index as u64) * f64::from(draws);
+                // Five standard errors; some 280 keys are looked at, the seed is fixed.
+                let limit = 5.0 * expected.sqrt() + 1.0;
+                assert!(
+                    (f64::from(count) - expected).abs() < limit,
+                    "{spec} {keys} keys, key {index}: {count} drawn, {expected} expected"
+                );
+            }
+        }
+    }
+}
+
+/// Where key 1 is not the whole story: the seam at which draws begin to be smeared.
+#[test]
+fn draws_have_no_seam_where_smearing_begins() {
+    for spec in ["zipfian:0.5", "zipfian:1", "exponential:1"] {
+        let keys = 1_u64 << 26;
+        let sampler = sampler(spec, keys);
+        let law = sampler.law();
+        let mut stream = RandomStream::new(5, 0, Purpose::Audit);
+        let seam = 1_u64 << 24;
+        let (mut below, mut above) = (0_u32, 0_u32);
+        let width = 1_u64 << 20;
+        for _ in 0..400_000 {
+            let index = sampler.draw(&mut stream).index;
+            below += u32::from((seam - width..seam).contains(&index));
+            above += u32::from((seam..seam + width).contains(&index));
+        }
+        for (count, start) in [(below, seam - width), (above, seam)] {
+            let expected = law.share(start.into(), (start + width).into()) * 400_000.0;
+            assert!((f64::from(count) - expected).abs() < 5.0 * expected.sqrt(), "{spec}: {count}");
+        }
+    }
+}
+
+#[test]
+fn the_first_keys_of_a_huge_range_are_told_apart() {
+    // With exponent 0.01 and 2^63 keys the first thousand would share a step of 2^-53 of the range.
+    for spec in ["zipfian:40", "zipfian:1.0005", "exponential:1e18", "exponential:1e17"] {
+        let sampler = Sampler::new(spec.parse().unwrap(), i64::MAX.unsigned_abs());
+        let mut stream = RandomStream::new(3, 0, Purpose::Audit);
+        let law = sampler.law();
+        let draws = 100_000;
+        let first = (0..draws).filter(|_| sampler.draw(&mut stream).index == 0).count();
+        let expected = law.probability(0) * f64::from(draws);
+        assert!((first as f64 - expected).abs() <= 5.0 * expected.sqrt() + 1e-9, "{spec}: {first}");
+    }
+}
+
+#[test]
+fn an_audit_finds_a_generator_with_too_few_bits() {
+    let sampler = sampler("uniform", 5_000_000_000);
+    let mut stream = RandomStream::new(1, 0, Purpose::Audit);
+    let mut counter = KeyAuditCounter::new(4_999_999_999);
+    for _ in 0..10_000 {
+        counter.count(stream.up_to(u64::from(u32::MAX)));
+    }
+    assert!(!counter.audit(&sampler, "test", "uniform").is_passed);
+}
+
+/// The hot set of a scale that was taken for 1.
+#[test]
+fn an_audit_finds_a_hot_set_that_is_too_small() {
+    let small = sampler("uniform", 100_000);
+    let large = sampler("uniform", 100_000 * 50);
+    let mut stream = RandomStream::new(1, 0, Purpose::Audit);
+    let mut counter = KeyAuditCounter::new(large.last());
+    for _ in 0..1_000 {
+        counter.count(small.draw(&mut stream).rank);
+    }
+    assert!(!counter.audit(&large, "test", "uniform").is_passed);
+}
+
+#[test]
+fn an_audit_of_sound_draws_fails_for_no_law_and_no_number_of_keys_or_draws() {
+    for spec in [
+        "uniform",
+        "gaussian:2",
+        "gaussian:5",
+        "exponential:9",
+        "zipfian:0.99",
+        "zipfian:3",
+        "zipfian:1000",
+        "zipfian:1.1,scattered",
+    ] {
+        for last in [0, 1, 2, 50, 99_999, 1 << 40, u64::MAX] {
+            let sampler = Sampler::new(spec.parse().unwrap(), last);
+            let mut stream = RandomStream::new(9, 0, Purpose::Audit);
+            let mut counter = KeyAuditCounter::new(last);
+            for draws in [1_u32, 10, 100, 3_000] {
+                for _ in 0..draws {
+                    counter.count(sampler.draw(&mut stream).rank);
+                }
+                let audit = counter.audit(&sampler, "test", spec);
+                assert!(audit.is_passed, "{spec} {last}: {audit:?}");
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_a_distribution_that_prints_as_itself_or_an_error(text in ".{0,40}") {
+        if let Ok(spec) = text.parse::<DistributionSpec>() {
+            proptest::prop_assert_eq!(spec.to_string().parse::<DistributionSpec>().unwrap(), spec);
+        }
+    }
+
+    #[test]
+    fn any_allowed_parameter_draws_within_any_range(
+        kind in 0..4_u8, parameter in 1e-12..1000.0_f64, last in proptest::num::u64::ANY, seed: u64,
+    ) {
+        let spec = match kind {
+            0 => DistributionSpec::Gaussian { parameter: parameter + 2.0 },
+            1 => DistributionSpec::Exponential { parameter },
+            2 => DistributionSpec::Zipfian { exponent: parameter, scattered: false },
+            _ => DistributionSpec::Zipfian { exponent: parameter / 500.0, scattered: true },
+        };
+        let sampler = Sampler::new(spec.checked().unwrap(), last);
+        let mut stream = RandomStream::new(seed, 0, Purpose::Audit);
+        for _ in 0..20 {
+            let draw = sampler.draw(&mut stream);
+            proptest::prop_assert!(draw.index <= last && draw.rank <= last);
+        }
     }
 }
