@@ -15,13 +15,17 @@ mod certificate;
 pub mod client;
 mod connect;
 mod conninfo;
+pub mod counters;
 #[cfg(test)]
 mod live_tests;
 mod password;
 mod protocol;
 pub mod server;
+pub mod server_log;
 mod service_file;
 pub mod session;
+pub mod settings;
+pub mod snapshot;
 mod statement;
 mod tls;
 mod transport;

@@ -478,7 +478,7 @@ impl ManagedServer {
             .ok_or_else(|| ServerError::Refused("the server is not running".to_owned()))?;
         // Marked first: a freeze that fails half-way is undone by `thaw`.
         self.is_frozen = true;
-        postmaster.freeze().map_err(ServerError::io("freezing the server"))
+        postmaster.freeze(self.runtime.as_ref()).map_err(ServerError::io("freezing the server"))
     }
 
     /// Lets a frozen server go on.

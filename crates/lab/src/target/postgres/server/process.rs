@@ -189,7 +189,7 @@ impl Postmaster {
     }
 
     /// Stops every process of the server, parents first, until no new one is found.
-    pub(super) fn freeze(&self) -> io::Result<()> {
+    pub(super) fn freeze(&self, runtime: &dyn Runtime) -> io::Result<()> {
         let mut frozen = std::collections::BTreeSet::new();
         // A stopped process forks no more; each round can find only what was forked before.
         for _ in 0..100 {
@@ -198,7 +198,7 @@ impl Postmaster {
                 .filter(|process| !frozen.contains(process))
                 .collect();
             if new.is_empty() {
-                return Ok(());
+                return self.wait_until_stopped(runtime);
             }
             for process in new {
                 frozen.insert(process);
@@ -209,6 +209,23 @@ impl Postmaster {
             }
         }
         Err(io::Error::other("the server makes processes faster than they can be stopped"))
+    }
+
+    /// A signal is on its way for a moment: waits until it has arrived everywhere.
+    fn wait_until_stopped(&self, runtime: &dyn Runtime) -> io::Result<()> {
+        let deadline = runtime.now().plus(KILL_TIMEOUT);
+        loop {
+            let running = process_tree(self.child.id())
+                .into_iter()
+                .find(|process| !matches!(state(*process), None | Some('T' | 't' | 'Z' | 'X')));
+            match running {
+                None => return Ok(()),
+                Some(process) if runtime.now() >= deadline => {
+                    return Err(io::Error::other(format!("process {process} does not stop")));
+                }
+                Some(_) => runtime.sleep_until(runtime.now().plus_nanos(200_000)),
+            }
+        }
     }
 
     pub(super) fn thaw(&self) -> io::Result<()> {
@@ -292,11 +309,13 @@ pub fn process_tree(root: u32) -> Vec<u32> {
 
 /// Whether a process runs; one that has ended and waits to be collected does not.
 fn is_alive(process: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|text| {
-        text.rsplit_once(')')
-            .and_then(|(_, rest)| rest.split_whitespace().next().map(|state| state != "Z"))
-            .unwrap_or(false)
-    })
+    !matches!(state(process), None | Some('Z' | 'X'))
+}
+
+/// The kernel's letter for the state of a process; `None` where there is no such process.
+fn state(process: u32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 fn pid_of(process: u32) -> Option<Pid> {
