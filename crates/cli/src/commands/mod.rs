@@ -25,7 +25,7 @@ pub(crate) struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(compare::Arguments),
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     Init(init::Arguments),
     Report(report::Arguments),
     Import(import::Arguments),
@@ -39,7 +39,7 @@ impl CommandLine {
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
         match self.command {
             Command::Compare(arguments) => compare::run(arguments),
-            Command::Bench(arguments) => bench::run(arguments),
+            Command::Bench(arguments) => bench::run(*arguments),
             Command::Init(arguments) => init::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Import(arguments) => import::run(arguments),

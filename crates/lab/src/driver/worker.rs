@@ -150,8 +150,7 @@ impl<'a> Worker<'a> {
                 self.cut_off(&mut state);
                 break;
             }
-            for index in 0..ready.len() {
-                let token = ready[index].token;
+            for Ready { token, .. } in ready.drain(..) {
                 if token != CONDUCTOR_TOKEN {
                     self.resume(token as usize, &mut state);
                 }

@@ -1,0 +1,334 @@
+//! The report of a run: pgbench's lines in pgbench's order, then what pgbench does not say.
+
+use std::io::{self, Write};
+
+use evenkeel_lab::driver::Length;
+use evenkeel_lab::experiment::document::{Counts, LatencySummary};
+use evenkeel_lab::measure::record::Outcome;
+use evenkeel_lab::target::QueryMode;
+use evenkeel_lab::workload::script::Command;
+
+use super::Finished;
+
+/// Percentiles that are shown.
+const SHOWN: [f64; 7] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
+
+/// Fewer samples beyond a percentile than this say little about it.
+const COUNT_BEYOND_MIN: u64 = 10;
+
+/// Writes the report.
+pub(super) fn write(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (run, plan, data) = (&finished.run, finished.plan, finished.data);
+    let scripts = &plan.workload.scripts;
+    writeln!(out, "evenkeel ({})", env!("CARGO_PKG_VERSION"))?;
+    match scripts.as_slice() {
+        [script] => writeln!(out, "transaction type: {}", script.name)?,
+        _ => writeln!(out, "transaction type: multiple scripts")?,
+    }
+    match finished.scale {
+        Some(scale) => writeln!(out, "scaling factor: {scale}")?,
+        None => writeln!(out, "scaling factor: n/a")?,
+    }
+    let mode = match plan.query_mode {
+        QueryMode::Simple => "simple",
+        QueryMode::Extended => "extended",
+        QueryMode::Prepared => "prepared",
+    };
+    writeln!(out, "query mode: {mode}")?;
+    writeln!(out, "number of clients: {}", plan.clients)?;
+    writeln!(out, "number of threads: {}", data.threads)?;
+    writeln!(out, "maximum number of tries: {}", plan.max_tries)?;
+    match plan.length {
+        Length::Duration(duration) => writeln!(out, "duration: {} s", duration.as_secs_f64())?,
+        Length::TransactionsPerClient(count) => {
+            writeln!(out, "number of transactions per client: {count}")?;
+        }
+    }
+    write_counts(finished, &run.counts, out)?;
+    write_averages(finished, out)?;
+    if scripts.len() > 1 {
+        write_scripts(finished, out)?;
+    }
+    if plan.report_per_command {
+        write_commands(finished, out)?;
+    }
+    write_percentiles(finished, out)?;
+    write_exceedance(finished, out)?;
+    write_remarks(finished, out)
+}
+
+fn write_counts(finished: &Finished<'_>, counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
+    let failed = counts.serialization_failures + counts.deadlocks + counts.other_errors;
+    // pgbench's total: what ran to an end or was skipped.
+    let total = counts.committed + failed + counts.skipped;
+    let per_client = match finished.plan.length {
+        Length::TransactionsPerClient(count) => {
+            format!("/{}", count.saturating_mul(u64::from(finished.plan.clients)))
+        }
+        Length::Duration(_) => String::new(),
+    };
+    writeln!(out, "number of transactions actually processed: {}{per_client}", counts.committed)?;
+    writeln!(out, "number of failed transactions: {}", share(failed, total))?;
+    if finished.arguments.failures_detailed {
+        let serialization = share(counts.serialization_failures, total);
+        writeln!(out, "number of serialization failures: {serialization}")?;
+        writeln!(out, "number of deadlock failures: {}", share(counts.deadlocks, total))?;
+        writeln!(out, "number of other failures: {}", share(counts.other_errors, total))?;
+    }
+    if finished.plan.max_tries != 1 {
+        writeln!(out, "number of transactions retried: {}", share(counts.retried, total))?;
+        writeln!(out, "total number of retries: {}", counts.retries)?;
+    }
+    if let Some(limit) = finished.plan.latency_limit {
+        if finished.plan.is_open_loop() {
+            writeln!(out, "number of transactions skipped: {}", share(counts.skipped, total))?;
+        }
+        let percent = percent_of(counts.late, counts.committed);
+        writeln!(
+            out,
+            "number of transactions above the {:.1} ms latency limit: {}/{} ({percent})",
+            limit.as_secs_f64() * 1e3,
+            counts.late,
+            counts.committed,
+        )?;
+    }
+    Ok(())
+}
+
+fn write_averages(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (run, data) = (&finished.run, finished.data);
+    writeln!(out, "latency average = {} ms", ms(run.response.mean_ns))?;
+    writeln!(out, "latency stddev = {} ms", ms(run.response.standard_deviation_ns))?;
+    if finished.plan.is_open_loop() {
+        writeln!(
+            out,
+            "rate limit schedule lag: avg {} (max {}) ms",
+            ms(run.lag.mean_ns),
+            ms(run.lag.max_ns.map(|max| max as f64)),
+        )?;
+    }
+    writeln!(out, "initial connection time = {:.3} ms", data.connection_ns as f64 / 1e6)?;
+    let which = if finished.plan.reconnect {
+        "including reconnection times"
+    } else {
+        "without initial connection time"
+    };
+    match run.throughput_per_s {
+        Some(tps) if run.counts.committed > 0 => writeln!(out, "tps = {tps:.6} ({which})"),
+        _ => writeln!(out, "tps = n/a (no transaction committed)"),
+    }
+}
+
+fn write_scripts(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let scripts = &finished.plan.workload.scripts;
+    let weights: u64 = scripts.iter().map(|script| u64::from(script.weight)).sum();
+    let total: u64 = finished.run.scripts.iter().map(|script| script.committed).sum();
+    let seconds = finished.run.duration_ns as f64 / 1e9;
+    for (index, (script, figures)) in scripts.iter().zip(&finished.run.scripts).enumerate() {
+        writeln!(out, "SQL script {}: {}", index + 1, script.name)?;
+        let weight = u64::from(script.weight);
+        let target = percent_of(weight, weights);
+        writeln!(out, " - weight: {weight} (targets {target} of total)")?;
+        let tps = if seconds > 0.0 { figures.committed as f64 / seconds } else { 0.0 };
+        writeln!(
+            out,
+            " - {} transactions ({} of total, tps = {tps:.6})",
+            figures.committed,
+            percent_of(figures.committed, total),
+        )?;
+        let ended = figures.committed + figures.failed;
+        writeln!(out, " - number of failed transactions: {}", share(figures.failed, ended))?;
+        writeln!(out, " - latency average = {} ms", ms(figures.response.mean_ns))?;
+        writeln!(out, " - latency stddev = {} ms", ms(figures.response.standard_deviation_ns))?;
+    }
+    Ok(())
+}
+
+fn write_commands(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let workload = &finished.plan.workload;
+    for (script, times) in workload.scripts.iter().zip(&finished.data.commands) {
+        writeln!(
+            out,
+            "{}: statement latencies in milliseconds, failures and retries:",
+            script.name
+        )?;
+        for (command, times) in script.commands.iter().zip(times) {
+            let text = match command {
+                Command::Sql { statement, .. } => workload
+                    .statements
+                    .get(statement.0 as usize)
+                    .and_then(|statement| statement.text.lines().next())
+                    .unwrap_or("")
+                    .to_owned(),
+                Command::StartPipeline => "\\startpipeline".to_owned(),
+                Command::SyncPipeline => "\\syncpipeline".to_owned(),
+                Command::EndPipeline => "\\endpipeline".to_owned(),
+                // They take no time worth a row.
+                _ => continue,
+            };
+            let mean = (times.count > 0).then(|| times.sum_ns as f64 / times.count as f64);
+            writeln!(out, "{:>12} {:>10} {:>10}  {text}", ms(mean), times.failures, times.retries)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_percentiles(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let run = &finished.run;
+    if run.response.count == 0 {
+        return writeln!(
+            out,
+            "\nno transaction ended in the measured part: there are no percentiles"
+        );
+    }
+    writeln!(out, "\nms           {}", SHOWN.map(|q| format!("{:>10}", name_of(q))).join(" "))?;
+    let rows = [("response", &run.response), ("service", &run.service), ("lag", &run.lag)];
+    for (name, summary) in rows {
+        let cells = SHOWN.map(|q| format!("{:>10}", cell(summary, q)));
+        writeln!(out, "{name:<12} {}", cells.join(" "))?;
+    }
+    if finished.plan.is_open_loop() {
+        writeln!(
+            out,
+            "response = from the schedule to the end; service = from the start; lag = between them"
+        )?;
+        if let Some(lag_ns) = run.driver_lag_p99_ns {
+            writeln!(
+                out,
+                "lag while a client was free (this program's own): p99 {} ms",
+                ms(Some(lag_ns as f64))
+            )?;
+        }
+    } else {
+        writeln!(
+            out,
+            "closed loop: stalls reduce the number of samples; use -R to see them whole"
+        )?;
+    }
+    Ok(())
+}
+
+fn write_exceedance(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let run = &finished.run;
+    let rows: Vec<_> = run.exceedance.iter().filter(|row| row.count > 0).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nat least     transactions  per million  stalls")?;
+    for row in rows {
+        let per_million = row.count as f64 * 1e6 / run.response.count.max(1) as f64;
+        let threshold = match row.threshold_ns {
+            ns if ns >= 1_000_000_000 => format!("{} s", ns / 1_000_000_000),
+            ns => format!("{} ms", ns / 1_000_000),
+        };
+        writeln!(out, "{threshold:<12} {:>12} {per_million:>12.1} {:>7}", row.count, row.episodes)?;
+    }
+    Ok(())
+}
+
+fn write_remarks(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (run, counts) = (&finished.run, &finished.run.counts);
+    for audit in &run.key_audits {
+        let shares: Vec<String> = audit
+            .shares
+            .iter()
+            .map(|share| {
+                let drawn =
+                    share.drawn_ratio.map_or("n/a".to_owned(), |drawn| format!("{drawn:.5}"));
+                format!(
+                    "top {:.0}%: {drawn} ({:.5})",
+                    share.top_ratio * 100.0,
+                    share.expected_ratio
+                )
+            })
+            .collect();
+        let verdict = if audit.is_passed { "as expected" } else { "NOT AS EXPECTED" };
+        writeln!(out, "\nkeys of {}, {}: {verdict}", audit.source, audit.distribution)?;
+        writeln!(out, "  drawn (expected): {}", shares.join(", "))?;
+    }
+    for (sqlstate, count) in &run.errors {
+        writeln!(out, "errors with SQLSTATE {sqlstate}: {count}")?;
+    }
+    if counts.censored > 0 {
+        writeln!(
+            out,
+            "{} transactions had not ended when the grace time was over: percentiles marked > are \
+             lower bounds",
+            counts.censored
+        )?;
+    }
+    if counts.backlog_at_end > 0 && finished.plan.is_open_loop() {
+        writeln!(
+            out,
+            "{} transactions had not ended with the measured part",
+            counts.backlog_at_end
+        )?;
+    }
+    if counts.aborted_clients > 0 {
+        let lost = finished.data.records().filter(|one| one.outcome == Outcome::Aborted).count();
+        writeln!(
+            out,
+            "INVALID: {} of {} clients gave up ({lost} transactions lost with their sessions)",
+            counts.aborted_clients, finished.plan.clients
+        )?;
+    }
+    if counts.committed == 0 {
+        writeln!(out, "INVALID: no transaction committed; the run was too short, or all failed")?;
+    }
+    if let Some(reason) = &run.incomplete {
+        writeln!(out, "INCOMPLETE: {reason}; the figures are of what was done until then")?;
+    }
+    Ok(())
+}
+
+fn name_of(q: f64) -> String {
+    if q >= 1.0 {
+        return "max".to_owned();
+    }
+    format!("p{}", (q * 1e6).round() / 1e4)
+}
+
+fn cell(summary: &LatencySummary, q: f64) -> String {
+    match summary.percentiles.iter().find(|one| (one.q - q).abs() < 1e-9) {
+        // The maximum has nothing beyond it by nature.
+        Some(one) if q < 1.0 && one.count_beyond < COUNT_BEYOND_MIN => "too few".to_owned(),
+        Some(one) if one.is_lower_bound => format!(">{}", ms(Some(one.value_ns as f64))),
+        Some(one) => ms(Some(one.value_ns as f64)),
+        None => "n/a".to_owned(),
+    }
+}
+
+fn ms(nanos: Option<f64>) -> String {
+    nanos.map_or_else(|| "n/a".to_owned(), |nanos| format!("{:.3}", nanos / 1e6))
+}
+
+/// A count with its share of `total`, as pgbench prints it.
+fn share(count: u64, total: u64) -> String {
+    format!("{count} ({})", percent_of(count, total))
+}
+
+fn percent_of(count: u64, total: u64) -> String {
+    if total == 0 {
+        "n/a".to_owned()
+    } else {
+        format!("{:.3}%", 100.0 * count as f64 / total as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_nothing_is_not_available_and_never_nan() {
+        assert_eq!(share(0, 0), "0 (n/a)");
+        assert_eq!(share(1, 8), "1 (12.500%)");
+        assert_eq!(ms(None), "n/a");
+    }
+
+    #[test]
+    fn percentiles_have_the_names_people_use() {
+        let names = SHOWN.map(name_of);
+        assert_eq!(names, ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"]);
+    }
+}
