@@ -143,7 +143,12 @@ fn text(out: &mut impl Write, arguments: &Arguments, figures: &Figures) -> std::
         };
         writeln!(out, "  audit        {verdict}")?;
     }
-    writeln!(out, "hottest key    {:.6}", figures.hottest)?;
+    // Of many keys even the hottest one's share has no digit in a fixed number of decimals.
+    if figures.hottest < 1e-4 {
+        writeln!(out, "hottest key    {:.4e}", figures.hottest)?;
+    } else {
+        writeln!(out, "hottest key    {:.6}", figures.hottest)?;
+    }
     writeln!(out)?;
     writeln!(out, "share of draws by tenth of the key space")?;
     let most = figures.parts.iter().map(|(e, _)| *e).fold(0.0, f64::max);
