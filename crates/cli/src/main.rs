@@ -3,6 +3,8 @@
 mod address;
 mod commands;
 mod exit;
+mod interruption;
+mod progress;
 
 use std::process::ExitCode;
 

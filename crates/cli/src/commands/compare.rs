@@ -1,12 +1,319 @@
 //! `evenkeel compare`: paired runs of two arms, to a verdict.
 
+mod flags;
+mod stored;
+
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use evenkeel::runtime::{Entropy, OsRuntime, Runtime};
+use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
+use evenkeel_lab::experiment::estimate;
+use evenkeel_lab::experiment::file::ExperimentFile;
+use evenkeel_lab::experiment::laboratory::Laboratory;
+use evenkeel_lab::experiment::plan::{Plan, PlanError};
+use evenkeel_lab::experiment::session::{self, End, SessionError, Surroundings};
+use evenkeel_lab::experiment::store;
+use evenkeel_lab::{report, statistics};
+
+use crate::commands::report::terminal_style;
 use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::{address, interruption};
+
+/// The experiment as it was run, beside its results; `--from` and `--extend` read it.
+const EXPERIMENT_FILE: &str = "experiment.toml";
 
 /// Compare two arms: paired, interleaved, to a verdict
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
+#[command(after_help = "\
+Exit status: 0 a verdict and the primary measure not worse, 1 usage or environment, 2 INVALID,
+3 WORSE, 4 no verdict though --require-verdict was given, 130 interrupted (results are kept).")]
+pub(crate) struct Arguments {
+    /// An experiment file (docs/experiment-file.md); or two stored sessions to compare
+    #[arg(value_name = "FILE", num_args = 0..=2)]
+    files: Vec<PathBuf>,
+    /// Repeat the protocol of a stored session, with a new order
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "extend"])]
+    from: Option<PathBuf>,
+    /// Go on with a stored session, up to its next planned look
+    #[arg(long, value_name = "DIR", conflicts_with = "files")]
+    extend: Option<PathBuf>,
+    /// Exit with 4 when there is no verdict
+    #[arg(long)]
+    require_verdict: bool,
+    /// No progress on stderr
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    flags: flags::Flags,
+}
 
 /// Runs the command.
-pub(crate) fn run(_arguments: Arguments) -> anyhow::Result<Outcome> {
-    anyhow::bail!("'compare' is not built yet")
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    if let [left, right] = &arguments.files[..] {
+        let document = stored::compare(left, right, &arguments.flags)?;
+        let directory = arguments.flags.out();
+        return conclude(&document, directory, arguments.require_verdict);
+    }
+    let request = Request::read(&arguments)?;
+    let Some(request) = request else { return no_experiment() };
+    let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
+    let directory = request.directory(runtime.as_ref())?;
+    let interruption = interruption::listen(&runtime)?;
+    let plan = &request.plan;
+    let mut progress = Progress::new(
+        &runtime,
+        arguments.quiet,
+        plan.pairs.saturating_mul(u32::try_from(plan.arms.len()).unwrap_or(1)),
+        estimate::run_ns(plan),
+    );
+    if !arguments.quiet {
+        announce(plan, &request.directory_shown(&directory));
+    }
+    let mut laboratory =
+        Laboratory::new(plan.clone(), Arc::clone(&runtime), interruption.clone(), &|text| {
+            address::server_address(text, false).map_err(|error| format!("{error:#}"))
+        })?;
+    let kept = request.file.to_toml().context("the experiment cannot be kept as TOML")?;
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the results directory {}", directory.display()))?;
+    store::replace_file(&directory, EXPERIMENT_FILE, |file| file.write_all(kept.as_bytes()))?;
+    let result = session::run(
+        plan,
+        &mut laboratory,
+        Surroundings {
+            runtime: runtime.as_ref(),
+            directory: &directory,
+            analyse: &|document| Some(statistics::analyse(document)),
+            stop: &interruption.flag,
+            command: vec![
+                "evenkeel".to_owned(),
+                "compare".to_owned(),
+                "--from".to_owned(),
+                directory.display().to_string(),
+            ],
+            earlier: request.earlier,
+        },
+        &mut progress,
+    );
+    progress.finish();
+    let (document, end) = match result {
+        Ok(ended) => ended,
+        Err(error) => {
+            forget_if_empty(&directory);
+            return match error {
+                SessionError::Failure(session::Failure::Interrupted) => Ok(Outcome::Interrupted),
+                error => Err(error.into()),
+            };
+        }
+    };
+    let outcome = conclude(&document, Some(&directory), arguments.require_verdict)?;
+    match end {
+        End::Complete => Ok(outcome),
+        End::Interrupted => Ok(Outcome::Interrupted),
+        End::Failed(reason) => bail!(
+            "the session was cut off: {reason}; {} runs are kept in {}",
+            document.runs.len(),
+            directory.display()
+        ),
+    }
+}
+
+/// What is to be run, from files and flags.
+struct Request {
+    file: ExperimentFile,
+    plan: Plan,
+    earlier: Option<SessionDocument>,
+    /// Of a session that goes on.
+    earlier_directory: Option<PathBuf>,
+}
+
+impl Request {
+    fn read(arguments: &Arguments) -> anyhow::Result<Option<Self>> {
+        let source = match (&arguments.files[..], &arguments.from, &arguments.extend) {
+            ([path], _, _) if is_record(path) => bail!(
+                "{}: a stored session is compared with another one, or repeated with --from",
+                path.display()
+            ),
+            ([path], _, _) => Some(path.clone()),
+            (_, Some(session), _) | (_, _, Some(session)) => {
+                Some(session_directory(session).join(EXPERIMENT_FILE))
+            }
+            _ => None,
+        };
+        let flags = arguments.flags.to_file()?;
+        if source.is_none() && flags == ExperimentFile::default() {
+            return Ok(None);
+        }
+        let mut file = match &source {
+            Some(path) => ExperimentFile::read(path)?,
+            None => ExperimentFile::default(),
+        };
+        if arguments.from.is_some() {
+            // A repetition is another draw, into a directory of its own.
+            file.seed = None;
+            file.out = None;
+        }
+        file.overlay(flags);
+        let directory = source.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+        let fresh_seed = OsRuntime::new().entropy_u64() >> 11;
+        let mut plan = Plan::new(&file, directory, fresh_seed)
+            .map_err(|error| placed(&error, source.as_deref()))?;
+        let (mut earlier, mut earlier_directory) = (None, None);
+        if let Some(session) = &arguments.extend {
+            let document = store::read_session(session)?.document;
+            session::extend(&mut plan, &document)?;
+            earlier = Some(document);
+            earlier_directory = Some(session_directory(session));
+        }
+        // Kept with what was decided here, and with paths that hold from anywhere.
+        file.seed = Some(plan.seed);
+        absolute_scripts(&mut file, directory);
+        Ok(Some(Self { file, plan, earlier, earlier_directory }))
+    }
+
+    fn directory(&self, runtime: &dyn Runtime) -> anyhow::Result<PathBuf> {
+        if let Some(directory) = &self.earlier_directory {
+            return Ok(directory.clone());
+        }
+        let directory = self
+            .file
+            .out
+            .clone()
+            .unwrap_or_else(|| session::default_directory(runtime.wall(), &self.plan.title));
+        if directory.join(store::SESSION_FILE).exists() {
+            bail!(
+                "{} holds a session already: name another directory with --out, or go on with it \
+                 by --extend",
+                directory.display()
+            );
+        }
+        Ok(directory)
+    }
+
+    fn directory_shown(&self, directory: &Path) -> String {
+        directory.display().to_string()
+    }
+}
+
+/// A plan's error with the place in the file, where the key stands there.
+fn placed(error: &PlanError, source: Option<&Path>) -> anyhow::Error {
+    let place = source.and_then(|path| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let (line, column) = ExperimentFile::locate(&text, &error.key)?;
+        Some(format!("{}:{line}:{column}: ", path.display()))
+    });
+    anyhow::anyhow!("{}{error}", place.unwrap_or_default())
+}
+
+fn absolute_scripts(file: &mut ExperimentFile, directory: &Path) {
+    let Ok(directory) = std::path::absolute(directory) else { return };
+    for script in file.workload.file.iter_mut().flat_map(|list| &mut list.0) {
+        *script = directory.join(&*script).display().to_string();
+    }
+}
+
+fn is_record(path: &Path) -> bool {
+    path.is_dir() || path.extension().is_some_and(|extension| extension == "json")
+}
+
+fn session_directory(path: &Path) -> PathBuf {
+    if path.is_dir() {
+        path.to_path_buf()
+    } else {
+        path.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    }
+}
+
+/// A directory in which nothing was recorded is no result.
+fn forget_if_empty(directory: &Path) {
+    if !directory.join(store::SESSION_FILE).exists() {
+        let _ = std::fs::remove_file(directory.join(EXPERIMENT_FILE));
+        // Only succeeds where it is empty.
+        let _ = std::fs::remove_dir(directory);
+    }
+}
+
+/// Writes all files, prints the verdict, and turns it into the exit status.
+fn conclude(
+    document: &SessionDocument,
+    directory: Option<&Path>,
+    require_verdict: bool,
+) -> anyhow::Result<Outcome> {
+    let mut page = None;
+    if let Some(directory) = directory {
+        // What can be said is said, also where the files cannot be written.
+        match report::write_files(directory, document) {
+            Ok(()) => page = Some(directory.join("report.html").display().to_string()),
+            Err(error) => say(&format!("warning: {error}")),
+        }
+    }
+    let stdout = std::io::stdout();
+    let style = terminal_style(stdout.is_terminal());
+    let mut out = BufWriter::new(stdout.lock());
+    match report::terminal::render(document, style, page.as_deref(), &mut out)
+        .and_then(|()| out.flush())
+    {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        written => written.context("write to standard output")?,
+    }
+    Ok(match document.analysis.as_ref().map(|analysis| analysis.comparison.verdict.kind) {
+        Some(VerdictKind::Worse) => Outcome::Worse,
+        Some(VerdictKind::Invalid) => Outcome::Invalid,
+        Some(VerdictKind::Inconclusive) | None if require_verdict => Outcome::NoVerdict,
+        _ => Outcome::Success,
+    })
+}
+
+/// What will be done, how long it takes and what it can see: before it begins.
+fn announce(plan: &Plan, directory: &str) {
+    say(&plan.title);
+    for line in estimate::sentences(plan) {
+        say(&line);
+    }
+    for remark in plan.remarks() {
+        say(&format!("note: {remark}"));
+    }
+    say(&format!("results: {directory}"));
+}
+
+/// Neither a file nor a flag: what could be meant, and how to say it.
+fn no_experiment() -> anyhow::Result<Outcome> {
+    let mut shipped: Vec<String> = std::fs::read_dir("experiments")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| format!("  evenkeel compare {}", path.display()))
+        .collect();
+    shipped.sort();
+    let shipped = if shipped.is_empty() {
+        String::new()
+    } else {
+        format!("\n\nExperiments here:\n{}", shipped.join("\n"))
+    };
+    bail!(
+        "what shall be compared? For example:
+
+  two settings, in a minute or two:
+    evenkeel compare --quick --b-setting checkpoint_completion_target=0.5
+
+  two builds:
+    evenkeel compare --a-binaries ~/pg-master/bin --b-binaries ~/pg-patch/bin --scale 50
+
+  two servers that run already:
+    evenkeel compare --a-url postgres:///old --b-url postgres://host/new
+
+  all of it in a file (docs/experiment-file.md):
+    evenkeel compare experiment.toml{shipped}"
+    )
+}
+
+#[allow(clippy::print_stderr, reason = "what is about to happen is no part of the result")]
+fn say(text: &str) {
+    eprintln!("{text}");
 }

@@ -3,8 +3,10 @@
 pub mod design;
 pub mod difference;
 pub mod document;
+pub mod estimate;
 pub mod file;
 pub mod import;
+pub mod laboratory;
 pub mod plan;
 pub mod session;
 pub mod store;

@@ -18,6 +18,7 @@ use super::difference;
 use super::document::{
     Analysis, Arm, Machine, Run, SCHEMA, ScriptUse, SessionDocument, VerdictKind,
 };
+use super::estimate;
 use super::plan::{Plan, STANDARD_LOOKS};
 use super::store::{self, StoreError};
 
@@ -263,6 +264,12 @@ fn run_opened(
             write(&document)?;
         }
         block_index += 1;
+        if complete_blocks(&document) == estimate::PILOT_PAIRS
+            && plan.pairs > estimate::PILOT_PAIRS
+            && let Some(text) = estimate::pilot(&document)
+        {
+            observer.remark(&text);
+        }
         if plan.looks.contains(&complete_blocks(&document)) {
             document.analysis = (surroundings.analyse)(&document);
             write(&document)?;

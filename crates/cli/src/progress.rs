@@ -1,0 +1,167 @@
+//! How far a session has come, on stderr: a bar where that is a terminal, else plain lines, and
+//! nothing with `--quiet`.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::runtime::{Instant, Runtime};
+use evenkeel_lab::experiment::document::{Analysis, Arm, Run};
+use evenkeel_lab::experiment::session::Observer;
+use evenkeel_lab::report::number;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Tells of a session.
+pub(crate) struct Progress {
+    runtime: Arc<dyn Runtime>,
+    bar: Option<ProgressBar>,
+    is_quiet: bool,
+    runs_done: u32,
+    runs_left: u32,
+    /// When the first run began, and the time of each run before one has been seen.
+    first_run: Option<Instant>,
+    expected_run_ns: u64,
+}
+
+impl Progress {
+    /// Of a session of `runs` runs, each expected to take `expected_run_ns`.
+    pub(crate) fn new(
+        runtime: &Arc<dyn Runtime>,
+        is_quiet: bool,
+        runs: u32,
+        expected_run_ns: u64,
+    ) -> Self {
+        let bar = (!is_quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        Self {
+            runtime: Arc::clone(runtime),
+            bar,
+            is_quiet,
+            runs_done: 0,
+            runs_left: runs,
+            first_run: None,
+            expected_run_ns,
+        }
+    }
+
+    /// Nothing more will be told.
+    pub(crate) fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn line(&self, text: &str) {
+        if self.is_quiet {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => bar.suspend(|| print(text)),
+            None => print(text),
+        }
+    }
+
+    fn left_ns(&self) -> u64 {
+        let each = match self.first_run {
+            Some(first) if self.runs_done > 0 => {
+                self.runtime.now().nanos_since(first) / u64::from(self.runs_done)
+            }
+            _ => self.expected_run_ns,
+        };
+        each.saturating_mul(u64::from(self.runs_left))
+    }
+}
+
+impl Observer for Progress {
+    fn stage(&mut self, text: &str, expected_ns: Option<u64>) {
+        if self.first_run.is_none() && text.starts_with("run 1:") {
+            self.first_run = Some(self.runtime.now());
+        }
+        let length = expected_ns.map_or_else(String::new, |ns| format!(" ({})", length(ns)));
+        let left = length_left(self.left_ns());
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("{text}{length}, {left} left at most")),
+            // Without a terminal each line stays: only what takes long is worth one.
+            None if expected_ns.is_some() || text.starts_with("loading") => {
+                self.line(&format!("{text}{length}, {left} left at most"));
+            }
+            None => {}
+        }
+    }
+
+    fn remark(&mut self, text: &str) {
+        self.line(text);
+    }
+
+    fn run_ended(&mut self, run: &Run, arm: &Arm, runs_left: u32) {
+        self.runs_done += 1;
+        self.runs_left = runs_left;
+        let percentile = |q: f64| {
+            run.response
+                .percentiles
+                .iter()
+                .find(|percentile| (percentile.q - q).abs() < 1e-9)
+                .map_or_else(|| "n/a".to_owned(), |it| number::time_short(it.value_ns))
+        };
+        let throughput =
+            run.throughput_per_s.map_or_else(|| "n/a".to_owned(), |rate| format!("{rate:.1}"));
+        let cut =
+            run.incomplete.as_ref().map_or_else(String::new, |why| format!("  CUT OFF: {why}"));
+        self.line(&format!(
+            "run {:>3}  block {:>2}  {:<20} {:>10} tps  p50 {:>8}  p99 {:>8}{cut}",
+            run.index + 1,
+            run.block + 1,
+            evenkeel_lab::report::text::visible(&arm.name, 20),
+            throughput,
+            percentile(0.5),
+            percentile(0.99),
+        ));
+    }
+
+    fn looked(&mut self, analysis: &Analysis) {
+        self.line(&format!(
+            "looked after {} pairs: {:?}",
+            analysis.pairs, analysis.comparison.verdict.kind
+        ));
+    }
+}
+
+/// A length of time for people.
+pub(crate) fn length(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..=99 => format!("{seconds} s"),
+        100..=5999 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn length_left(ns: u64) -> String {
+    // Seconds of an estimate of minutes would pretend to know more than it does.
+    let seconds = ns.div_ceil(1_000_000_000);
+    if seconds < 100 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+}
+
+#[allow(clippy::print_stderr, reason = "the one place where progress is told")]
+fn print(text: &str) {
+    eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_for_people() {
+        assert_eq!(length(5_000_000_000), "5 s");
+        assert_eq!(length(150_000_000_000), "2 min 30 s");
+        assert_eq!(length(7_260_000_000_000), "2 h 01 min");
+        assert_eq!(length_left(150_000_000_001), "3 min");
+    }
+}

@@ -1,0 +1,119 @@
+//! What a session will take and what it can see, before it begins.
+
+use super::document::SessionDocument;
+use super::plan::{Place, Plan};
+use crate::report::number;
+use crate::statistics::compare::{pairs, ratio};
+use crate::statistics::look_alpha;
+use crate::statistics::measure::Measure;
+use crate::statistics::power::minimal_detectable;
+use crate::statistics::sign_flip::standard_deviation;
+
+/// Restore, start, checkpoint and stop of a small managed server, as seen on two-core machines.
+const OVERHEAD_NS: u64 = 4_000_000_000;
+
+/// Standard deviation of a pair's log ratio on a quiet machine, before this one has been seen:
+/// throughput, and percentiles of response time (study of repeated runs in docs/methodology.md).
+const DEVIATION_OF_THROUGHPUT: f64 = 0.03;
+const DEVIATION_OF_PERCENTILE: f64 = 0.08;
+
+/// After so many pairs their own spread says more than any prior.
+pub const PILOT_PAIRS: u32 = 3;
+
+/// How long one run takes, preparations included.
+#[must_use]
+pub fn run_ns(plan: &Plan) -> u64 {
+    let overhead = match plan.arms.first().map(|arm| &arm.place) {
+        Some(Place::Managed(_)) => OVERHEAD_NS,
+        _ => 1_000_000_000,
+    };
+    plan.duration_ns.saturating_add(plan.warm_up_ns()).saturating_add(overhead)
+}
+
+/// How long the session takes at most.
+#[must_use]
+pub fn session_ns(plan: &Plan) -> u64 {
+    run_ns(plan).saturating_mul(u64::from(plan.pairs)).saturating_mul(plan.arms.len() as u64)
+}
+
+/// What is told before the first run.
+#[must_use]
+pub fn sentences(plan: &Plan) -> Vec<String> {
+    let minutes = session_ns(plan).div_ceil(60_000_000_000);
+    let runs = u64::from(plan.pairs) * plan.arms.len() as u64;
+    let mut sentences = vec![format!(
+        "{} blocks of {} runs of {}: {runs} runs, about {minutes} min",
+        plan.pairs,
+        plan.arms.len(),
+        number::length(plan.duration_ns),
+    )];
+    if plan.looks.len() > 1 {
+        let looks: Vec<String> = plan.looks.iter().map(u32::to_string).collect();
+        sentences.push(format!("looked at after {} pairs, ends when settled", looks.join(", ")));
+    }
+    let deviation = if plan.primary == "throughput" {
+        DEVIATION_OF_THROUGHPUT
+    } else {
+        DEVIATION_OF_PERCENTILE
+    };
+    let alpha = look_alpha(plan.looks.len());
+    sentences.push(match minimal_detectable(deviation, plan.pairs as usize, alpha) {
+        Some(least) => format!(
+            "on a quiet machine it will probably see differences of {} or more in {} (margin {}); \
+             after {PILOT_PAIRS} pairs this machine's own figure is told",
+            number::percent(ratio(least)),
+            plan.primary,
+            number::percent(plan.margin_ratio),
+        ),
+        None => "too few pairs to see any difference".to_owned(),
+    });
+    sentences
+}
+
+/// What the session will see, by the spread of its first pairs; `None` where that cannot be told.
+#[must_use]
+pub fn pilot(document: &SessionDocument) -> Option<String> {
+    let measure = Measure::new(&document.protocol.primary);
+    let differences: Vec<f64> = pairs(document, 0, 1)
+        .iter()
+        .filter_map(|(against, run)| {
+            let (against, value) = (measure.value(against)?, measure.value(run)?);
+            (against > 0.0 && value > 0.0).then(|| (value / against).ln())
+        })
+        .collect();
+    let deviation = standard_deviation(&differences)?;
+    let planned = document.protocol.pairs_planned;
+    let alpha = look_alpha(document.protocol.looks.len());
+    let least = minimal_detectable(deviation, planned as usize, alpha)?;
+    Some(format!(
+        "after {} pairs: {planned} pairs will probably see differences of {} or more in {}",
+        differences.len(),
+        number::percent(ratio(least)),
+        document.protocol.primary,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::file::ExperimentFile;
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        Plan::new(&ExperimentFile::parse(text, "x").unwrap(), Path::new("."), 1).unwrap()
+    }
+
+    #[test]
+    fn what_is_promised_before_the_start_follows_from_the_plan() {
+        let sentences = sentences(&plan("pairs = 8\nduration = 56\ncache = \"cold\""));
+        assert_eq!(sentences[0], "8 blocks of 2 runs of 56 s: 16 runs, about 16 min");
+        assert!(sentences[1].contains("in throughput (margin 2%)"), "{sentences:?}");
+        assert!(super::sentences(&plan("pairs = 1"))[1].contains("too few pairs"));
+    }
+
+    #[test]
+    fn more_pairs_take_longer_and_cost_is_linear() {
+        assert_eq!(session_ns(&plan("pairs = 16")), 2 * session_ns(&plan("pairs = 8")));
+    }
+}

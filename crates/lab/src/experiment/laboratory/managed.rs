@@ -1,0 +1,284 @@
+//! Servers of our own: made once, restored for every run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use evenkeel::runtime::Runtime;
+
+use super::super::plan::{Place, Plan};
+use super::super::session::{Failure, Observer};
+use super::{Interruption, data};
+use crate::report::number;
+use crate::target::postgres::address::Address;
+use crate::target::postgres::binaries::{Binaries, Wanted};
+use crate::target::postgres::server::{ManagedServer, ServerError, ServerOptions, default_parent};
+use crate::target::postgres::snapshot::{Snapshot, free_bytes};
+
+/// Physical copies of each arm.
+const INSTANCES: usize = 2;
+
+/// Bytes of pgbench's tables and indexes at scale 1 (about 15 MB), rounded up.
+const BYTES_PER_SCALE: u64 = 16_000_000;
+
+/// A fresh data directory with its first segments of the log, rounded up.
+const BYTES_OF_EMPTY: u64 = 64_000_000;
+
+/// All managed servers of a session.
+pub(super) struct ManagedArms {
+    arms: Vec<Arm>,
+    snapshots: BTreeMap<PathBuf, Snapshot>,
+    scale: Option<u64>,
+    fillfactor: u32,
+    runtime: Arc<dyn Runtime>,
+    interruption: Interruption,
+}
+
+struct Arm {
+    name: String,
+    wanted: Wanted,
+    settings: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
+    binaries: Option<Binaries>,
+    instances: Vec<ManagedServer>,
+    has_data: [bool; INSTANCES],
+}
+
+/// What the record says of a managed arm.
+pub(super) struct Facts {
+    pub(super) binaries: String,
+    pub(super) build_options: Option<String>,
+    pub(super) data_hash: Option<String>,
+}
+
+/// Where a started server is.
+pub(super) struct Started {
+    pub(super) address: Address,
+    pub(super) log: PathBuf,
+}
+
+impl ManagedArms {
+    pub(super) fn new(
+        plan: &Plan,
+        runtime: &Arc<dyn Runtime>,
+        interruption: &Interruption,
+    ) -> Self {
+        let arms = plan
+            .arms
+            .iter()
+            .filter_map(|arm| match &arm.place {
+                Place::Managed(wanted) => Some(Arm {
+                    name: arm.name.clone(),
+                    wanted: wanted.clone(),
+                    settings: arm.settings.clone(),
+                    environment: arm.environment.clone(),
+                    binaries: None,
+                    instances: Vec::new(),
+                    has_data: [false; INSTANCES],
+                }),
+                Place::Url(_) => None,
+            })
+            .collect();
+        Self {
+            arms,
+            snapshots: BTreeMap::new(),
+            scale: plan.scale,
+            fillfactor: plan.fillfactor.unwrap_or(100),
+            runtime: Arc::clone(runtime),
+            interruption: interruption.clone(),
+        }
+    }
+
+    /// Finds binaries, loads the data once for each, and makes the instances.
+    pub(super) fn prepare(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
+        for arm in &mut self.arms {
+            let binaries = Binaries::find_or_fetch(&arm.wanted, &mut |text| observer.remark(text))
+                .map_err(|error| Failure::Environment(format!("arm '{}': {error}", arm.name)))?;
+            arm.binaries = Some(binaries);
+        }
+        self.check_space(observer)?;
+        let distinct: BTreeMap<PathBuf, Binaries> = self
+            .arms
+            .iter()
+            .filter_map(|arm| arm.binaries.clone())
+            .map(|binaries| (binaries.directory().to_owned(), binaries))
+            .collect();
+        for (directory, binaries) in distinct {
+            let snapshot = self.load(binaries, observer)?;
+            self.snapshots.insert(directory, snapshot);
+        }
+        for arm in &mut self.arms {
+            let Some(binaries) = &arm.binaries else { continue };
+            for instance in 0..INSTANCES {
+                let mut options = ServerOptions::new(
+                    binaries.clone(),
+                    &format!("{}-{}", arm.name, instance + 1),
+                    Arc::clone(&self.interruption.flag),
+                );
+                options.settings = arm.settings.clone();
+                options.environment = arm.environment.clone();
+                let server = ManagedServer::create(options, &self.runtime)
+                    .map_err(|error| failure(&arm.name, &error))?;
+                arm.instances.push(server);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn facts(&self, arm: usize) -> Facts {
+        let binaries = self.arms.get(arm).and_then(|arm| arm.binaries.as_ref());
+        Facts {
+            binaries: binaries
+                .map_or_else(String::new, |binaries| binaries.directory().display().to_string()),
+            build_options: binaries
+                .and_then(|binaries| binaries.build_options().map(str::to_owned)),
+            data_hash: binaries
+                .and_then(|binaries| self.snapshots.get(binaries.directory()))
+                .map(|snapshot| snapshot.sha256().to_owned()),
+        }
+    }
+
+    /// Restores the data of an instance (unless they are to be kept) and starts it.
+    pub(super) fn start(
+        &mut self,
+        arm: usize,
+        instance: u32,
+        drop_cache: bool,
+        keeps_data: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Started, Failure> {
+        let runtime = Arc::clone(&self.runtime);
+        let arm = self
+            .arms
+            .get_mut(arm)
+            .ok_or_else(|| Failure::Environment(format!("there is no arm {arm}")))?;
+        let snapshot = arm
+            .binaries
+            .as_ref()
+            .and_then(|binaries| self.snapshots.get(binaries.directory()))
+            .ok_or_else(|| Failure::Environment("the data were not loaded".to_owned()))?;
+        let index = instance as usize % INSTANCES;
+        let server = arm
+            .instances
+            .get_mut(index)
+            .ok_or_else(|| Failure::Environment("the servers were not made".to_owned()))?;
+        if !(keeps_data && arm.has_data[index]) {
+            observer.stage(&format!("restoring the data of '{}'", arm.name), None);
+            snapshot
+                .restore(server, drop_cache, &runtime)
+                .map_err(|error| failure(&arm.name, &error))?;
+            arm.has_data[index] = true;
+        }
+        observer.stage(&format!("starting '{}'", arm.name), None);
+        server.start().map_err(|error| failure(&arm.name, &error))?;
+        Ok(Started { address: server.address(), log: server.log_path() })
+    }
+
+    pub(super) fn check_alive(&mut self, arm: usize, instance: u32) -> Result<(), ServerError> {
+        match self.server(arm, instance) {
+            Some(server) => server.check_alive(),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn stop(&mut self, arm: usize, instance: u32) -> Result<(), Failure> {
+        let name = self.arms.get(arm).map(|arm| arm.name.clone()).unwrap_or_default();
+        match self.server(arm, instance) {
+            Some(server) => server.stop().map(|_| ()).map_err(|error| failure(&name, &error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops and removes everything; says what stayed.
+    pub(super) fn remove(&mut self) -> Vec<String> {
+        let mut stayed = Vec::new();
+        for arm in &mut self.arms {
+            for server in arm.instances.drain(..) {
+                let directory = server.directory().display().to_string();
+                if let Err(error) = server.remove() {
+                    stayed.push(format!("{directory} could not be removed: {error}"));
+                }
+            }
+        }
+        for (_, snapshot) in std::mem::take(&mut self.snapshots) {
+            let directory = snapshot.directory().display().to_string();
+            if let Err(error) = snapshot.remove() {
+                stayed.push(format!("{directory} could not be removed: {error}"));
+            }
+        }
+        stayed
+    }
+
+    fn server(&mut self, arm: usize, instance: u32) -> Option<&mut ManagedServer> {
+        self.arms.get_mut(arm)?.instances.get_mut(instance as usize % INSTANCES)
+    }
+
+    /// Refuses a session that would fill the disk.
+    fn check_space(&self, observer: &mut dyn Observer) -> Result<(), Failure> {
+        let distinct: std::collections::BTreeSet<_> = self
+            .arms
+            .iter()
+            .filter_map(|arm| arm.binaries.as_ref())
+            .map(Binaries::directory)
+            .collect();
+        let copies = self.arms.len() * INSTANCES + distinct.len() * 2;
+        let one = self.scale.unwrap_or(0).saturating_mul(BYTES_PER_SCALE)
+            / u64::from(self.fillfactor)
+            * 100
+            + BYTES_OF_EMPTY;
+        let needed = one.saturating_mul(copies as u64);
+        let parent = default_parent();
+        let Ok(free) = free_bytes(&parent) else { return Ok(()) };
+        // Bytes beyond 2^53 lose nothing that a person would read.
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        let shown = |bytes: u64| number::bytes(bytes as f64);
+        if needed.saturating_add(needed / 10) > free {
+            return Err(Failure::Environment(format!(
+                "the session needs about {} in {} ({copies} copies of the data), and {} are free: \
+                 lower workload.scale or make room",
+                shown(needed),
+                parent.display(),
+                shown(free)
+            )));
+        }
+        observer.remark(&format!(
+            "data: about {} for each copy, {} in all, in {} ({} free)",
+            shown(one),
+            shown(needed),
+            parent.display(),
+            shown(free)
+        ));
+        Ok(())
+    }
+
+    fn load(&self, binaries: Binaries, observer: &mut dyn Observer) -> Result<Snapshot, Failure> {
+        let version = binaries.version().to_owned();
+        let fail = |error: ServerError| failure("loading", &error);
+        observer.stage(&format!("making a data directory with {version}"), None);
+        let options = ServerOptions::new(binaries, "loader", Arc::clone(&self.interruption.flag));
+        let mut server = ManagedServer::create(options, &self.runtime).map_err(fail)?;
+        server.initialise().map_err(fail)?;
+        server.start().map_err(fail)?;
+        if let Some(scale) = self.scale {
+            observer.stage(&format!("loading pgbench's tables at scale {scale}"), None);
+            let mut client = server.connect().map_err(fail)?;
+            data::load(&mut client, scale, self.fillfactor)
+                .map_err(|error| failure("loading", &ServerError::Client(error)))?;
+        }
+        server.stop().map_err(fail)?;
+        if self.interruption.is_set() {
+            return Err(Failure::Interrupted);
+        }
+        observer.stage("keeping a snapshot of the data", None);
+        let snapshot = Snapshot::take(&server, &self.runtime).map_err(fail)?;
+        server.remove().map_err(fail)?;
+        Ok(snapshot)
+    }
+}
+
+fn failure(name: &str, error: &ServerError) -> Failure {
+    match error {
+        ServerError::Interrupted => Failure::Interrupted,
+        error => Failure::Environment(format!("arm '{name}': {error}")),
+    }
+}

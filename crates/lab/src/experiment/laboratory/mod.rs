@@ -1,0 +1,477 @@
+//! The real bench: PostgreSQL servers of our own, or ones that run already.
+//!
+//! 1. Order within a run of a managed arm: restore the data, start, `before_run`, warm up as
+//!    declared, CHECKPOINT, counters, measure, counters, sizes, stop, `after_run`. It is the same in
+//!    every arm.
+//! 2. Data are loaded once for each distinct set of binaries and kept as a snapshot; every run of a
+//!    managed arm begins with a copy of it, in the arm's own instance (two for each arm).
+//! 3. Commands are argument vectors from the experiment file; no shell is involved.
+//! 4. A server whose version is not the one seen on opening ends the session.
+//! 5. Nothing that was started outlives the bench.
+
+mod command;
+mod data;
+mod managed;
+mod scripts;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use evenkeel::runtime::{Runtime, WallTime};
+
+use super::document::{Arm, CacheState, Event, Machine, Run, ScriptUse};
+use super::plan::{ArmPlan, Place, Plan};
+use super::session::{Bench, Failure, Observer, Opened, RunRequest};
+use crate::driver::{self, Length, StopFlag};
+use crate::measure::summary::{Window, summarise};
+use crate::target::postgres::address::Address;
+use crate::target::postgres::client::Client;
+use crate::target::postgres::counters::{Counters, relation_sizes};
+use crate::target::postgres::server_log::LogFollower;
+use crate::target::postgres::session::PostgresTarget;
+use crate::target::postgres::settings::Settings;
+use crate::workload::script::Workload;
+use managed::ManagedArms;
+
+/// The two flags that end everything: servers look at the first, the driver hears the second.
+#[derive(Clone, Debug, Default)]
+pub struct Interruption {
+    /// Set when the user wants out.
+    pub flag: Arc<AtomicBool>,
+    /// Wakes a run under way.
+    pub driver: StopFlag,
+}
+
+impl Interruption {
+    /// Ends everything.
+    pub fn interrupt(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+        self.driver.stop();
+    }
+
+    /// Whether the user wants out.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.flag.load(Ordering::SeqCst)
+    }
+}
+
+/// Turns the text of an arm's `url` into an address, as psql would.
+pub type Resolve<'a> = &'a dyn Fn(&str) -> Result<Address, String>;
+
+/// The bench.
+pub struct Laboratory {
+    plan: Plan,
+    runtime: Arc<dyn Runtime>,
+    interruption: Interruption,
+    servers: Servers,
+    workload: Option<Arc<Workload>>,
+    /// What each arm's server said of itself on opening.
+    versions: Vec<String>,
+    warned_of_checkpoint: bool,
+}
+
+enum Servers {
+    Managed(ManagedArms),
+    Running(Vec<Address>),
+}
+
+/// A server that is up, for the length of one run.
+struct Up {
+    address: Address,
+    log: Option<LogFollower>,
+}
+
+impl Laboratory {
+    /// A bench for `plan`; nothing is started yet.
+    ///
+    /// # Errors
+    /// When the URL of an arm is not understood.
+    pub fn new(
+        plan: Plan,
+        runtime: Arc<dyn Runtime>,
+        interruption: Interruption,
+        resolve: Resolve<'_>,
+    ) -> Result<Self, Failure> {
+        let mut addresses = Vec::new();
+        for arm in &plan.arms {
+            if let Place::Url(url) = &arm.place {
+                addresses.push(resolve(url).map_err(|reason| {
+                    Failure::Environment(format!("arm '{}': {reason}", arm.name))
+                })?);
+            }
+        }
+        let servers = if addresses.is_empty() {
+            Servers::Managed(ManagedArms::new(&plan, &runtime, &interruption))
+        } else {
+            Servers::Running(addresses)
+        };
+        Ok(Self {
+            plan,
+            runtime,
+            interruption,
+            servers,
+            workload: None,
+            versions: Vec::new(),
+            warned_of_checkpoint: false,
+        })
+    }
+
+    fn arm(&self, index: u32) -> Result<&ArmPlan, Failure> {
+        self.plan
+            .arms
+            .get(index as usize)
+            .ok_or_else(|| Failure::Environment(format!("there is no arm {index}")))
+    }
+
+    /// An error is the user's wish where the user has spoken.
+    fn failure(&self, error: impl std::fmt::Display) -> Failure {
+        if self.interruption.is_set() {
+            Failure::Interrupted
+        } else {
+            Failure::Environment(error.to_string())
+        }
+    }
+
+    fn describe(&self, index: usize, address: &Address) -> Result<(Arm, u64), Failure> {
+        let arm = self.arm(u32::try_from(index).unwrap_or(u32::MAX))?;
+        let named =
+            |error: &dyn std::fmt::Display| self.failure(format!("arm '{}': {error}", arm.name));
+        let mut client = Client::connect(address, &self.runtime).map_err(|error| named(&error))?;
+        let settings = Settings::read(&mut client).map_err(|error| named(&error))?;
+        let scale = data::scale(&mut client).map_err(|error| named(&error))?;
+        if let (Some(asked), Some(found)) = (self.plan.scale, scale)
+            && asked != found
+        {
+            return Err(named(&format!(
+                "the tables have scale {found}, and {asked} was asked for: leave workload.scale \
+                 out, or load the tables anew"
+            )));
+        }
+        let managed = match &self.servers {
+            Servers::Managed(managed) => Some(managed.facts(index)),
+            Servers::Running(_) => None,
+        };
+        let description = Arm {
+            name: arm.name.clone(),
+            role: arm.role,
+            kind: if managed.is_some() { "managed" } else { "url" }.to_owned(),
+            address: managed
+                .as_ref()
+                .map_or_else(|| address.to_string(), |facts| facts.binaries.clone()),
+            server_version: Some(settings.version),
+            server_version_num: Some(settings.version_num),
+            declared_settings: arm.settings.clone(),
+            captured_settings: settings.values,
+            environment_names: arm.environment.keys().cloned().collect(),
+            build_options: managed.as_ref().and_then(|facts| facts.build_options.clone()),
+            data_hash: managed.and_then(|facts| facts.data_hash),
+        };
+        Ok((description, scale.unwrap_or(1)))
+    }
+
+    /// Brings the arm's server up with its data as declared.
+    fn bring_up(
+        &mut self,
+        request: &RunRequest,
+        observer: &mut dyn Observer,
+    ) -> Result<Up, Failure> {
+        let arm = request.planned.arm as usize;
+        match &mut self.servers {
+            Servers::Managed(managed) => {
+                let drop_cache = self.plan.cache_state == CacheState::Cold;
+                let keeps_data = self.plan.cache_state == CacheState::CarriedOver;
+                let place = managed.start(
+                    arm,
+                    request.planned.instance,
+                    drop_cache,
+                    keeps_data,
+                    observer,
+                )?;
+                let log = LogFollower::from_end(&place.log).ok();
+                Ok(Up { address: place.address, log })
+            }
+            Servers::Running(addresses) => match addresses.get(arm) {
+                Some(address) => Ok(Up { address: address.clone(), log: None }),
+                None => Err(Failure::Environment(format!("there is no arm {arm}"))),
+            },
+        }
+    }
+
+    fn measure_up(
+        &mut self,
+        request: &RunRequest,
+        mut up: Up,
+        observer: &mut dyn Observer,
+    ) -> Result<Run, Failure> {
+        let arm = self.arm(request.planned.arm)?.clone();
+        let in_arm = |this: &Self, error: &dyn std::fmt::Display| {
+            this.failure(format!("arm '{}', run {}: {error}", arm.name, request.index + 1))
+        };
+        let mut client =
+            Client::connect(&up.address, &self.runtime).map_err(|error| in_arm(self, &error))?;
+        let version = client
+            .value("select version()")
+            .map_err(|error| in_arm(self, &error))?
+            .unwrap_or_default();
+        if let Some(seen) = self.versions.get(request.planned.arm as usize)
+            && *seen != version
+        {
+            return Err(in_arm(
+                self,
+                &format!("the server has become another one: it was '{seen}' and is '{version}'"),
+            ));
+        }
+        let warm_up_ns = self.plan.warm_up_ns();
+        if warm_up_ns > 0 {
+            observer.stage(&format!("warming up '{}'", arm.name), Some(warm_up_ns));
+            // Other keys than those of the measured part, the same for every arm of the block.
+            let seed = request.seed ^ 0x5851_f42d_4c95_7f2d;
+            let data = self.drive(&up.address, warm_up_ns, seed).map_err(|e| in_arm(self, &e))?;
+            if data.was_interrupted {
+                return Err(Failure::Interrupted);
+            }
+            if let Some(abort) = data.aborts.first() {
+                return Err(in_arm(
+                    self,
+                    &format!("client {} gave up while warming up: {}", abort.client, abort.reason),
+                ));
+            }
+        }
+        observer.stage(&format!("checkpoint in '{}'", arm.name), None);
+        client.set_timeout(Some(Duration::from_secs(600)));
+        if let Err(error) = client.execute("checkpoint") {
+            if matches!(self.servers, Servers::Managed(_)) || error.sqlstate().is_none() {
+                return Err(in_arm(self, &error));
+            }
+            if !self.warned_of_checkpoint {
+                self.warned_of_checkpoint = true;
+                observer.remark(&format!(
+                    "no CHECKPOINT before the runs of '{}' ({error}): runs begin at different \
+                     points of the checkpoint cycle",
+                    arm.name
+                ));
+            }
+        }
+        let before = Counters::read(&mut client).map_err(|error| in_arm(self, &error))?;
+        let sizes_before = relation_sizes(&mut client).unwrap_or_default();
+        // What happened before belongs to no measured part.
+        if let Some(log) = &mut up.log {
+            let _ = log.take_events();
+        }
+        observer.stage(
+            &format!("run {}: measuring '{}'", request.index + 1, arm.name),
+            Some(self.plan.duration_ns),
+        );
+        let data = self
+            .drive(&up.address, self.plan.duration_ns, request.seed)
+            .map_err(|error| in_arm(self, &error))?;
+        let window = Window::measured(&data);
+        let mut run = summarise(&data, window);
+        run.index = request.index;
+        run.block = request.block;
+        run.position = request.position;
+        run.arm = request.planned.arm;
+        run.instance = request.planned.instance;
+        run.server_version = Some(version);
+        if let Some(abort) = data.aborts.first() {
+            observer.remark(&format!(
+                "'{}': {} of {} clients gave up, the first: {}",
+                arm.name,
+                data.aborts.len(),
+                data.clients,
+                abort.reason
+            ));
+        }
+        let origin = zero_of(data.origin_wall, window.start_ns);
+        if let Some(log) = &mut up.log {
+            run.events = events_within(log, origin, window.duration_ns());
+        }
+        self.outcomes(&mut run, &mut client, &before, &sizes_before);
+        if let Servers::Managed(managed) = &mut self.servers {
+            run.data_hash = managed.facts(request.planned.arm as usize).data_hash;
+            if let Err(error) =
+                managed.check_alive(request.planned.arm as usize, request.planned.instance)
+                && run.incomplete.is_none()
+            {
+                run.incomplete = Some(error.to_string());
+            }
+        }
+        if let Some(event) = run.events.iter().find(|event| RESTARTS.contains(&event.kind.as_str()))
+        {
+            run.server_restarted = true;
+            observer.remark(&format!("'{}': {}", arm.name, event.text));
+        }
+        Ok(run)
+    }
+
+    fn drive(
+        &self,
+        address: &Address,
+        duration_ns: u64,
+        seed: u64,
+    ) -> Result<driver::RunData, driver::DriverError> {
+        let target = Arc::new(PostgresTarget::new(address.clone()));
+        let workload = self.workload.clone().unwrap_or_default();
+        let mut plan = driver::Plan::new(
+            workload,
+            target,
+            Length::Duration(Duration::from_nanos(duration_ns)),
+        );
+        plan.clients = self.plan.clients;
+        plan.threads = self.plan.threads;
+        plan.arrival = self.plan.arrival;
+        plan.grace = Duration::from_nanos(self.plan.grace_ns);
+        plan.latency_limit = self.plan.latency_limit_ns.map(Duration::from_nanos);
+        plan.max_tries = self.plan.max_tries;
+        plan.seed = seed;
+        plan.query_mode = self.plan.query_mode;
+        driver::run(plan, Arc::clone(&self.runtime), &driver::Silent, &self.interruption.driver)
+    }
+
+    /// Counters and sizes; a server that is gone has none, which is no error of its own.
+    fn outcomes(
+        &self,
+        run: &mut Run,
+        client: &mut Client,
+        before: &Counters,
+        sizes_before: &BTreeMap<String, Option<f64>>,
+    ) {
+        client.set_timeout(Some(Duration::from_secs(10)));
+        let Ok(after) = Counters::read(client) else { return };
+        run.counters = after.since(before);
+        if let (Some(end), Some(start)) = (after.wal_position_bytes, before.wal_position_bytes) {
+            // Below 2^53 for all logs there are.
+            #[allow(clippy::cast_precision_loss, reason = "a log position fits a double")]
+            run.outcomes
+                .insert("wal_bytes".to_owned(), end.checked_sub(start).map(|bytes| bytes as f64));
+        }
+        if let Ok(sizes) = relation_sizes(client) {
+            for (name, size) in sizes {
+                if let (Some(Some(before)), Some(after)) = (sizes_before.get(&name), size) {
+                    run.outcomes.insert(format!("growth_of_{name}"), Some(after - before));
+                }
+                run.outcomes.insert(name, size);
+            }
+        }
+    }
+
+    fn take_down(&mut self, request: &RunRequest) -> Result<(), Failure> {
+        match &mut self.servers {
+            Servers::Managed(managed) => {
+                managed.stop(request.planned.arm as usize, request.planned.instance)
+            }
+            Servers::Running(_) => Ok(()),
+        }
+    }
+
+    fn run_command(&self, arm: &ArmPlan, command: Option<&Vec<String>>) -> Result<(), Failure> {
+        let Some(words) = command else { return Ok(()) };
+        command::run(words, self.runtime.as_ref(), &self.interruption.flag)
+            .map_err(|error| self.failure(format!("arm '{}': {error}", arm.name)))
+    }
+}
+
+/// Kinds of log events after which a server is no longer the one that was started.
+const RESTARTS: [&str; 2] = ["restart", "crash"];
+
+impl Bench for Laboratory {
+    fn open(&mut self, observer: &mut dyn Observer) -> Result<Opened, Failure> {
+        let compiled = scripts::read(&self.plan)?;
+        if let Servers::Managed(managed) = &mut self.servers {
+            managed.prepare(observer)?;
+        }
+        let mut arms = Vec::new();
+        let mut scales = Vec::new();
+        for index in 0..self.plan.arms.len() {
+            let address = match &mut self.servers {
+                Servers::Managed(managed) => {
+                    managed.start(index, 0, false, false, observer)?.address
+                }
+                Servers::Running(addresses) => addresses[index].clone(),
+            };
+            let described = self.describe(index, &address);
+            if let Servers::Managed(managed) = &mut self.servers {
+                managed.stop(index, 0)?;
+            }
+            let (arm, scale) = described?;
+            arms.push(arm);
+            scales.push(scale);
+        }
+        if scales.windows(2).any(|two| two[0] != two[1]) {
+            return Err(Failure::Environment(format!(
+                "the arms' tables have different scales ({scales:?}): load them alike"
+            )));
+        }
+        self.versions =
+            arms.iter().map(|arm| arm.server_version.clone().unwrap_or_default()).collect();
+        let scale = scales.first().copied().unwrap_or(1);
+        let (workload, uses) = scripts::compile(&self.plan, compiled, scale)?;
+        self.workload = Some(Arc::new(workload));
+        Ok(Opened { arms, scripts: uses, machine: machine() })
+    }
+
+    fn measure(
+        &mut self,
+        request: &RunRequest,
+        observer: &mut dyn Observer,
+    ) -> Result<Run, Failure> {
+        if self.interruption.is_set() {
+            return Err(Failure::Interrupted);
+        }
+        let arm = self.arm(request.planned.arm)?.clone();
+        let up = self.bring_up(request, observer)?;
+        let run = self
+            .run_command(&arm, arm.before_run.as_ref())
+            .and_then(|()| self.measure_up(request, up, observer));
+        let down = self.take_down(request);
+        let run = run?;
+        // A measured run is not lost to a server that would not stop or a command that failed.
+        if let Err(failure) = down.and_then(|()| self.run_command(&arm, arm.after_run.as_ref())) {
+            let mut run = run;
+            run.incomplete.get_or_insert(failure.to_string());
+            return Ok(run);
+        }
+        Ok(run)
+    }
+
+    fn close(&mut self) -> Vec<String> {
+        match &mut self.servers {
+            Servers::Managed(managed) => managed.remove(),
+            Servers::Running(_) => Vec::new(),
+        }
+    }
+}
+
+fn zero_of(origin: WallTime, start_ns: u64) -> WallTime {
+    let start = i64::try_from(start_ns).unwrap_or(i64::MAX);
+    WallTime::from_unix_nanos(origin.as_unix_nanos().saturating_add(start))
+}
+
+/// What the log holds of the measured part.
+fn events_within(log: &mut LogFollower, origin: WallTime, duration_ns: u64) -> Vec<Event> {
+    let end = i64::try_from(duration_ns).unwrap_or(i64::MAX);
+    let mut events: Vec<Event> = log
+        .take_events()
+        .unwrap_or_default()
+        .iter()
+        .map(|event| event.on_axis(origin))
+        .filter(|event| event.end_ns >= 0 && event.start_ns <= end)
+        .collect();
+    events.sort_by_key(|event| event.start_ns);
+    events
+}
+
+fn machine() -> Machine {
+    Machine::default()
+}
+
+/// The scripts' record.
+fn script_use(name: &str, weight: u32, text: &str) -> ScriptUse {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(text.as_bytes());
+    let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    ScriptUse { name: name.to_owned(), weight, sha256 }
+}
