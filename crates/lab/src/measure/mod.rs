@@ -5,15 +5,18 @@
 //! - [`record`]: one transaction; [`record_log`]: all of a thread.
 //! - [`summary`]: from a run's records to the figures of [`crate::experiment::document::Run`], with
 //!   the help of [`percentile`], [`histogram`], [`timeline`], [`exceedance`] and [`episodes`].
+//! - [`sampler`]: machine ([`host`]), server and its log, once a second beside the run.
 //! - [`transaction_log`]: pgbench's `-l` files; [`hdr`]: HdrHistogram's formats.
 
 pub mod episodes;
 pub mod exceedance;
 pub mod hdr;
 pub mod histogram;
+pub mod host;
 pub mod percentile;
 pub mod record;
 pub mod record_log;
+pub mod sampler;
 pub mod summary;
 pub mod timeline;
 pub mod transaction_log;
