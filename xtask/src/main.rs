@@ -2,6 +2,7 @@
 
 mod bench_distribution;
 mod check;
+mod check_verdicts;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,11 @@ const TASKS: &[Task] = &[
     ("test", "everything that must hold; installs what is missing, after saying so", check::test),
     ("lint", "rustfmt, clippy with warnings as errors, cargo deny when installed", check::lint),
     ("tidy", "the repository's own rules: layers, sizes, words, secrets, docs", tidy::run),
+    (
+        "check-verdicts",
+        "how often the laboratory is wrong, on targets whose truth is known",
+        check_verdicts::run,
+    ),
     ("bench-distribution", "nanoseconds per drawn key", bench_distribution::run),
 ];
 

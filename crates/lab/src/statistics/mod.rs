@@ -17,6 +17,7 @@ pub mod power;
 pub mod series;
 pub mod sign_flip;
 pub mod stalls;
+pub mod synthetic;
 
 use compare::{Compared, Level, conclude, exceedance, pairs, ratio, shift_function};
 use measure::Measure;
@@ -80,6 +81,23 @@ pub fn analyse(document: &SessionDocument) -> Analysis {
         floor_ratio: floor,
         flip_seed: seed,
     }
+}
+
+/// The verdict on the primary measure alone, contender against baseline: the same as
+/// [`analyse`]'s, at a fraction of its cost, for looks and simulations.
+#[must_use]
+pub fn primary_verdict(document: &SessionDocument) -> Verdict {
+    let level = Level {
+        alpha: look_alpha(document.protocol.looks.len()),
+        seed: document.protocol.seed,
+        margin_ratio: document.protocol.margin_ratio,
+    };
+    let primary = Measure::new(&document.protocol.primary);
+    let pairs = pairs(document, 0, 1);
+    let mut rows = [compare::compare(&primary, &pairs, level, true)];
+    conclude(&mut rows, level, pairs.len());
+    let [row] = rows;
+    verdict(&row, pairs.len(), level, &gates::all(document), floor(document, &primary))
 }
 
 fn comparison(
