@@ -6,6 +6,7 @@
 //! - [`workload`]: what to run. pgbench's script language and the built-in scripts; [`distribution`]
 //!   draws the keys.
 //! - [`target`]: whom to run it on, behind one seam, [`target::Session`].
+//! - [`initialise`]: pgbench's tables, loaded in parallel.
 //! - [`driver`]: when to start each transaction, and who runs it.
 //! - [`measure`]: what happened, transaction by transaction and second by second.
 //! - [`experiment`]: arms, blocks, restore and warm-up, the order of runs, the session directory.
@@ -15,6 +16,7 @@
 pub mod distribution;
 pub mod driver;
 pub mod experiment;
+pub mod initialise;
 pub mod measure;
 pub mod report;
 pub mod secret;
