@@ -1,6 +1,7 @@
 //! The repository's own tools: `cargo xtask <task>`.
 
 mod bench_distribution;
+mod bench_driver;
 mod check;
 mod check_verdicts;
 mod tidy;
@@ -21,6 +22,7 @@ const TASKS: &[Task] = &[
         "how often the laboratory is wrong, on targets whose truth is known",
         check_verdicts::run,
     ),
+    ("bench-driver", "our CPU time per transaction against pgbench's", bench_driver::run),
     ("bench-distribution", "nanoseconds per drawn key", bench_distribution::run),
 ];
 
