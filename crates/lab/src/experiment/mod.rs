@@ -5,6 +5,7 @@ pub mod difference;
 pub mod document;
 pub mod estimate;
 pub mod file;
+pub mod freeze;
 pub mod import;
 pub mod laboratory;
 pub mod plan;
