@@ -59,8 +59,7 @@ pub fn sentences(plan: &Plan) -> Vec<String> {
     let alpha = look_alpha(plan.looks.len());
     sentences.push(match minimal_detectable(deviation, plan.pairs as usize, alpha) {
         Some(least) => format!(
-            "on a quiet machine it will probably see differences of {} or more in {} (margin {}); \
-             after {PILOT_PAIRS} pairs this machine's own figure is told",
+            "on a quiet machine it sees differences of {} or more in {} (margin {})",
             number::percent(ratio(least)),
             plan.primary,
             number::percent(plan.margin_ratio),
@@ -108,7 +107,7 @@ mod tests {
     fn what_is_promised_before_the_start_follows_from_the_plan() {
         let sentences = sentences(&plan("pairs = 8\nduration = 56\ncache = \"cold\""));
         assert_eq!(sentences[0], "8 blocks of 2 runs of 56 s: 16 runs, about 16 min");
-        assert!(sentences[1].contains("in throughput (margin 2%)"), "{sentences:?}");
+        assert!(sentences[1].contains("in throughput (margin 2.0%)"), "{sentences:?}");
         assert!(super::sentences(&plan("pairs = 1"))[1].contains("too few pairs"));
     }
 

@@ -16,6 +16,7 @@
 //!    pgbench leaves: it is dropped, and said so.
 
 mod aggregate;
+mod session;
 mod transactions;
 
 use std::collections::BTreeMap;
@@ -23,9 +24,10 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 pub use aggregate::{AggregateLine, parse_line as parse_aggregate_line};
+pub use session::{Statement, to_session};
 pub use transactions::{LogLine, SeventhColumn, parse_line as parse_transaction_line};
 
-use crate::measure::record::{Outcome, TransactionRecord};
+use crate::measure::record::TransactionRecord;
 
 /// The log of one run, its threads' files together.
 #[derive(Clone, Debug)]
@@ -273,17 +275,12 @@ fn kind_of(columns: &[&str]) -> Result<Kind, String> {
     }
 }
 
-/// Failures are told apart from what committed when throughput is computed.
-#[must_use]
-pub const fn is_committed(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Committed)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::measure::record::Outcome;
 
     fn read(text: &str, seventh: SeventhColumn) -> Result<ImportedRun, ImportError> {
         let scratch = tempfile::tempdir().unwrap();
