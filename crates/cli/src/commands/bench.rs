@@ -200,7 +200,7 @@ struct Finished<'a> {
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     arguments.foreign.refuse()?;
     if let Some(name) = &arguments.show_script {
-        return workload::show(name);
+        return workload::show(name, &arguments);
     }
     let seed = options::seed(&arguments.random_seed, &OsRuntime)?;
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());

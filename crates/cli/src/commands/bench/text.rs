@@ -252,9 +252,13 @@ fn write_remarks(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()>
     if counts.censored > 0 {
         writeln!(
             out,
-            "{} transactions had not ended when the grace time was over: percentiles marked > are \
-             lower bounds",
-            counts.censored
+            "{} transactions had not ended when {}: percentiles marked > are lower bounds",
+            counts.censored,
+            if run.incomplete.is_some() {
+                "the run was cut short"
+            } else {
+                "the grace time was over"
+            }
         )?;
     }
     if counts.backlog_at_end > 0 && finished.plan.is_open_loop() {

@@ -2,16 +2,22 @@
 
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use evenkeel_lab::distribution::DistributionSpec;
 use evenkeel_lab::target::postgres::client::Client;
-use evenkeel_lab::workload::script::Workload;
+use evenkeel_lab::workload::builtin::name_and_weight;
+use evenkeel_lab::workload::script::{Value, Workload};
+use evenkeel_lab::workload::{Builtin, Compiler};
 
 use super::Arguments;
 use crate::exit::Outcome;
 
 /// Prints a built-in script.
-pub(super) fn show(_name: &str) -> anyhow::Result<Outcome> {
-    bail!("built-in scripts are not there yet")
+#[allow(clippy::print_stdout, reason = "the script is the command's result")]
+pub(super) fn show(name: &str, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let builtin = Builtin::find(name)?;
+    print!("-- {}: {}\n{}", builtin.name(), builtin.description(), builtin.text(keys(arguments)?));
+    Ok(Outcome::Success)
 }
 
 /// The scale of pgbench's tables, as the database has it; `None` where it has none and no built-in
@@ -23,7 +29,7 @@ pub(super) fn scale(client: &mut Client, arguments: &Arguments) -> anyhow::Resul
         Err(error) if error.sqlstate() == Some("42P01") => None,
         Err(error) => return Err(error.into()),
     };
-    let needs_tables = arguments.files.is_empty() || !arguments.builtins.is_empty();
+    let needs_tables = !builtins(arguments)?.is_empty();
     match (found, arguments.scale) {
         (None | Some(0), _) if needs_tables => bail!(
             "the database has no pgbench tables, or they are empty; \
@@ -38,7 +44,53 @@ pub(super) fn scale(client: &mut Client, arguments: &Arguments) -> anyhow::Resul
     }
 }
 
-/// Compiles the scripts that were asked for.
-pub(super) fn load(_arguments: &Arguments, _scale: Option<u64>) -> anyhow::Result<Arc<Workload>> {
-    bail!("scripts are not read yet")
+/// Compiles the scripts that were asked for: built-in ones first, then files.
+pub(super) fn load(arguments: &Arguments, scale: Option<u64>) -> anyhow::Result<Arc<Workload>> {
+    let mut compiler = Compiler::new();
+    if let Some(scale) = scale {
+        compiler.define("scale", Value::Int(i64::try_from(scale)?))?;
+    }
+    for define in &arguments.defines {
+        let Some((name, value)) = define.split_once('=') else {
+            bail!("-D {define}: a name, an equals sign and a value are needed");
+        };
+        compiler.define(name, Value::Text(value.into()))?;
+    }
+    let keys = keys(arguments)?;
+    for (builtin, weight) in builtins(arguments)? {
+        compiler.add(builtin.description(), weight, &builtin.text(keys))?;
+    }
+    for file in &arguments.files {
+        let (path, weight) = name_and_weight(file, "-f")?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("read script {path}"))?;
+        compiler.add(path, weight, &text)?;
+    }
+    Ok(Arc::new(compiler.finish()?))
+}
+
+/// The built-in scripts with their weights; tpcb-like where nothing was asked for.
+fn builtins(arguments: &Arguments) -> anyhow::Result<Vec<(Builtin, u32)>> {
+    let mut found = Vec::new();
+    for text in &arguments.builtins {
+        let (name, weight) = name_and_weight(text, "-b")?;
+        found.push((Builtin::find(name)?, weight));
+    }
+    if arguments.skip_some_updates {
+        found.push((Builtin::SimpleUpdate, 1));
+    }
+    if arguments.select_only {
+        found.push((Builtin::SelectOnly, 1));
+    }
+    if found.is_empty() && arguments.files.is_empty() {
+        found.push((Builtin::TpcbLike, 1));
+    }
+    Ok(found)
+}
+
+fn keys(arguments: &Arguments) -> anyhow::Result<DistributionSpec> {
+    let Some(text) = &arguments.distribution else { return Ok(DistributionSpec::Uniform) };
+    if !arguments.files.is_empty() && arguments.builtins.is_empty() {
+        bail!("--distribution is for built-in scripts; a script file says how its keys are drawn");
+    }
+    Ok(text.parse()?)
 }
