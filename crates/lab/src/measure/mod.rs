@@ -5,6 +5,7 @@
 //! - [`record`]: one transaction; [`record_log`]: all of a thread.
 //! - [`summary`]: from a run's records to the figures of [`crate::experiment::document::Run`], with
 //!   the help of [`percentile`], [`histogram`], [`timeline`], [`exceedance`] and [`episodes`].
+//! - [`machine`]: what will spoil a measurement here.
 //! - [`sampler`]: machine ([`host`]), server and its log, once a second beside the run.
 //! - [`transaction_log`]: pgbench's `-l` files; [`hdr`]: HdrHistogram's formats.
 
@@ -13,6 +14,7 @@ pub mod exceedance;
 pub mod hdr;
 pub mod histogram;
 pub mod host;
+pub mod machine;
 pub mod percentile;
 pub mod record;
 pub mod record_log;

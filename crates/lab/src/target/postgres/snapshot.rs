@@ -273,7 +273,7 @@ fn walk(root: &Path) -> io::Result<Tree> {
         }
     }
     // Large files first, so that the tasks end at about the same time.
-    tree.files.sort_by(|left, right| right.bytes.cmp(&left.bytes));
+    tree.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
     Ok(tree)
 }
 
