@@ -44,10 +44,24 @@ pub(crate) fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) => {
-            print_error(&format!("{error:#}"));
+            print_error(&with_causes(&error));
             ExitCode::from(1)
         }
     }
+}
+
+/// The error and its causes; a cause that the text before it has told already is not repeated.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Prints clap's message; help and version go to stdout and are a success.
@@ -60,4 +74,16 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 #[allow(clippy::print_stderr, reason = "the one place where the command reports its errors")]
 fn print_error(text: &str) {
     eprintln!("evenkeel: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let inner = std::io::Error::other("no space left");
+        let error = anyhow::Error::new(inner).context("write x: no space left").context("saving");
+        assert_eq!(with_causes(&error), "saving: write x: no space left");
+    }
 }

@@ -106,6 +106,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             forget_if_empty(&directory);
             return match error {
                 SessionError::Failure(session::Failure::Interrupted) => Ok(Outcome::Interrupted),
+                SessionError::Store { ref document, .. } => {
+                    rescue(document, &directory);
+                    Err(error.into())
+                }
                 error => Err(error.into()),
             };
         }
@@ -225,6 +229,20 @@ fn session_directory(path: &Path) -> PathBuf {
         path.to_path_buf()
     } else {
         path.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    }
+}
+
+/// Keeps the record where there may be room when its own directory takes no more.
+fn rescue(document: &SessionDocument, directory: &Path) {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let elsewhere = std::env::temp_dir().join(format!("evenkeel-rescued-{name}"));
+    match store::write_session(&elsewhere, document) {
+        Ok(()) => say(&format!(
+            "the record with all {} runs is kept in {}",
+            document.runs.len(),
+            elsewhere.display()
+        )),
+        Err(error) => say(&format!("warning: nor can it be kept elsewhere: {error}")),
     }
 }
 

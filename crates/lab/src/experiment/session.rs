@@ -119,6 +119,8 @@ pub enum SessionError {
         source: StoreError,
         /// Where the last complete record is.
         kept: String,
+        /// All that is known, to be kept elsewhere.
+        document: Box<SessionDocument>,
     },
     /// The arms differ in what nobody declared.
     #[error(
@@ -222,6 +224,10 @@ fn run_opened(
         store::write_session(directory, document).map_err(|source| SessionError::Store {
             source,
             kept: format!(" in {}", directory.display()),
+            document: Box::new(SessionDocument {
+                incomplete: Some("the results directory took no more".to_owned()),
+                ..document.clone()
+            }),
         })
     };
     let mut block_index = document.runs.iter().map(|run| run.block + 1).max().unwrap_or(0);

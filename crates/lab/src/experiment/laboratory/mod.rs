@@ -294,9 +294,12 @@ impl Laboratory {
             run.data_hash = managed.facts(request.planned.arm as usize).data_hash;
             if let Err(error) =
                 managed.check_alive(request.planned.arm as usize, request.planned.instance)
-                && run.incomplete.is_none()
             {
-                run.incomplete = Some(error.to_string());
+                // The reason behind whatever the clients saw; the log's tail is for the screen.
+                let error = error.to_string();
+                let first = error.lines().next().unwrap_or_default();
+                run.incomplete = Some(first.split(';').next().unwrap_or(first).to_owned());
+                observer.remark(&error);
             }
         }
         if let Some(event) = run.events.iter().find(|event| RESTARTS.contains(&event.kind.as_str()))
