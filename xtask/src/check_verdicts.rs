@@ -108,51 +108,54 @@ fn is_false_verdict(session: &SyntheticSession, seed: u64) -> bool {
 fn injected() -> anyhow::Result<Vec<String>> {
     let mut failed = Vec::new();
     for (name, session) in [
+        // Sixteen pairs of this target see 3.3%, so two percent need more.
         (
-            "+2% service time, 16 pairs, p50 decides",
-            SyntheticSession { pairs: 16, injection: Injection::Slower(0.02), ..BASE },
+            "+2% service time, 44 pairs, p50 decides",
+            SyntheticSession { pairs: 44, injection: Injection::Slower(0.02), ..BASE },
         ),
         (
             "+5% service time, 8 pairs, p50 decides",
             SyntheticSession { injection: Injection::Slower(0.05), ..BASE },
         ),
+        // Stalls hold up 1.3% of this target's transactions, so one percent more lie below them: at p98,
+        // not at p99, which is a matter of the stalls' lengths.
         (
-            "1% of transactions +50 ms, 8 pairs, p99 decides",
+            "1% of transactions +50 ms, 8 pairs, p98 decides",
             SyntheticSession {
-                primary: "response_p99",
+                primary: "response_p98",
                 seconds: 60,
                 injection: Injection::Later { ratio: 0.01, delay_ns: 50_000_000 },
                 ..BASE
             },
         ),
     ] {
-        let (mut found, mut p50_moved, mut tail_moved, mut detectable) = (0, 0, 0, 0.0);
+        let (mut found, mut p50_moved, mut p98_moved, mut detectable) = (0, 0, 0, 0.0);
         for seed in 0..INJECTED_SESSIONS {
             let document = SyntheticSession { seed: seed + 10_001, ..session }.run();
-            let analysis = analyse(&document);
-            found += u32::from(analysis.comparison.verdict.kind == VerdictKind::Worse);
-            let rows = &analysis.comparison.rows;
-            detectable += rows.first().and_then(|row| row.detectable_ratio).unwrap_or(0.0);
-            let moved = |measure: &str| {
-                rows.iter().any(|row| {
-                    row.measure == measure && matches!(row.kind, RowKind::Worse | RowKind::Better)
-                })
-            };
+            found += u32::from(primary_verdict(&document).kind == VerdictKind::Worse);
+            let pairs = compare::pairs(&document, 0, 1);
+            let level =
+                Level { alpha: look_alpha(1), seed: document.protocol.seed, margin_ratio: 0.02 };
+            let row =
+                |measure: &str| compare::compare(&Measure::new(measure), &pairs, level, true).row;
+            let moved = |measure: &str| row(measure).p.is_some_and(|p| p <= level.alpha);
+            detectable += row(session.primary).detectable_ratio.unwrap_or(0.0);
             p50_moved += u32::from(moved("response_p50"));
-            tail_moved += u32::from(moved("response_p99"));
+            p98_moved += u32::from(moved("response_p98"));
         }
         let share = |count: u32| f64::from(count) / INJECTED_SESSIONS as f64;
         crate::say(&format!(
-            "  {name:<50} found {:>4.0}%  p50 moved {:>4.0}%  p99 moved {:>4.0}%  detectable {:.1}%",
+            "  {name:<48} found {:>4.0}%  p50 moved {:>4.0}%  p98 moved {:>4.0}%  detectable {:.1}%",
             share(found) * 100.0,
             share(p50_moved) * 100.0,
-            share(tail_moved) * 100.0,
+            share(p98_moved) * 100.0,
             detectable / INJECTED_SESSIONS as f64 * 100.0
         ));
         if share(found) < FOUND_RATIO_MIN {
             failed.push(format!("{name}: found in {:.0}% only", share(found) * 100.0));
         }
-        if session.primary == "response_p99" && share(p50_moved) > FALSE_RATIO_MAX {
+        // Unadjusted, the median of an unchanged middle moves in one session of twenty.
+        if session.primary == "response_p98" && share(p50_moved) > 0.12 {
             failed.push(format!("{name}: p50 moved in {:.0}%", share(p50_moved) * 100.0));
         }
     }

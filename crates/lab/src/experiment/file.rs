@@ -439,6 +439,14 @@ impl ExperimentFile {
             quick,
             allow_differences,
         } = flags;
+        if quick == Some(true) {
+            // Asked for on the command line, quick is meant to be quick: what the file says of
+            // lengths and numbers gives way, what further flags say stays.
+            self.duration = None;
+            self.cache = None;
+            self.pairs = None;
+            self.looks = None;
+        }
         replace(&mut self.title, title);
         overlay_arm(&mut self.a, a);
         overlay_arm(&mut self.b, b);

@@ -551,6 +551,14 @@ mod tests {
     }
 
     #[test]
+    fn quick_on_the_command_line_shortens_what_a_file_makes_long() {
+        let mut file = ExperimentFile::parse("pairs = 16\nduration = \"5min\"", "x.toml").unwrap();
+        let flags = ExperimentFile::parse("quick = true\npairs = 7", "flags").unwrap();
+        file.overlay(flags);
+        assert_eq!((file.pairs, file.duration.is_none()), (Some(7), true));
+    }
+
+    #[test]
     fn quick_is_short_and_flags_still_win() {
         let quick = plan("quick = true").unwrap();
         assert_eq!((quick.pairs, quick.duration_ns), (6, 5_000_000_000));
