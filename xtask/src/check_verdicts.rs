@@ -5,9 +5,11 @@
 //! follows from one seed. With `--real` an A/A experiment is run on PostgreSQL by `evenkeel compare`.
 
 use anyhow::{Context, bail, ensure};
-use evenkeel_lab::experiment::document::{RowKind, VerdictKind};
+use evenkeel_lab::experiment::document::VerdictKind;
+use evenkeel_lab::statistics::compare::{self, Level};
+use evenkeel_lab::statistics::measure::Measure;
 use evenkeel_lab::statistics::synthetic::{Injection, OrderOfRuns, SyntheticSession};
-use evenkeel_lab::statistics::{analyse, primary_verdict};
+use evenkeel_lab::statistics::{look_alpha, primary_verdict};
 
 /// A/A sessions of each kind.
 const SESSIONS: u64 = 200;
