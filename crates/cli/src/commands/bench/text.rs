@@ -228,7 +228,10 @@ fn write_exceedance(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<
 
 fn write_remarks(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (run, counts) = (&finished.run, &finished.run.counts);
-    for audit in &run.key_audits {
+    // Uniform draws as they should be are not worth a line; the record has them all.
+    let worth_showing =
+        run.key_audits.iter().filter(|audit| !audit.is_passed || audit.distribution != "uniform");
+    for audit in worth_showing {
         let shares: Vec<String> = audit
             .shares
             .iter()
