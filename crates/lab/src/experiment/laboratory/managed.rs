@@ -8,7 +8,8 @@ use evenkeel::runtime::Runtime;
 
 use super::super::plan::{Place, Plan};
 use super::super::session::{Failure, Observer};
-use super::{Interruption, data};
+use super::Interruption;
+use crate::initialise::{InitialiseError, InitialiseOptions, Phase, initialise};
 use crate::report::number;
 use crate::target::postgres::address::Address;
 use crate::target::postgres::binaries::{Binaries, Wanted};
@@ -55,6 +56,8 @@ pub(super) struct Facts {
 pub(super) struct Started {
     pub(super) address: Address,
     pub(super) log: PathBuf,
+    pub(super) data_directory: PathBuf,
+    pub(super) process: Option<u32>,
 }
 
 impl ManagedArms {
@@ -171,7 +174,12 @@ impl ManagedArms {
         }
         observer.stage(&format!("starting '{}'", arm.name), None);
         server.start().map_err(|error| failure(&arm.name, &error))?;
-        Ok(Started { address: server.address(), log: server.log_path() })
+        Ok(Started {
+            address: server.address(),
+            log: server.log_path(),
+            data_directory: server.data_directory(),
+            process: server.process_id(),
+        })
     }
 
     pub(super) fn check_alive(&mut self, arm: usize, instance: u32) -> Result<(), ServerError> {
@@ -261,9 +269,30 @@ impl ManagedArms {
         server.start().map_err(fail)?;
         if let Some(scale) = self.scale {
             observer.stage(&format!("loading pgbench's tables at scale {scale}"), None);
-            let mut client = server.connect().map_err(fail)?;
-            data::load(&mut client, scale, self.fillfactor)
-                .map_err(|error| failure("loading", &ServerError::Client(error)))?;
+            // One job: rows lie in the same order in every load, whatever the binaries.
+            let options = InitialiseOptions {
+                fillfactor: Some(self.fillfactor),
+                ..InitialiseOptions::new(scale)
+            };
+            let mut told = 0;
+            initialise(
+                &server.address(),
+                &options,
+                &self.runtime,
+                &self.interruption.flag,
+                &mut |phase| {
+                    let Phase::Rows { done, total } = phase else { return };
+                    let quarter = done.saturating_mul(4) / total.max(1);
+                    if quarter > told && quarter < 4 {
+                        told = quarter;
+                        observer.stage(&format!("loading: {}%", quarter * 25), None);
+                    }
+                },
+            )
+            .map_err(|error| match error {
+                InitialiseError::Interrupted => Failure::Interrupted,
+                error => Failure::Environment(format!("loading: {error}")),
+            })?;
         }
         server.stop().map_err(fail)?;
         if self.interruption.is_set() {

@@ -15,6 +15,7 @@ mod managed;
 mod scripts;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,10 +26,13 @@ use super::document::{Arm, CacheState, Event, Machine, Run, ScriptUse};
 use super::plan::{ArmPlan, Place, Plan};
 use super::session::{Bench, Failure, Observer, Opened, RunRequest};
 use crate::driver::{self, Length, StopFlag};
+use crate::measure::machine::examine;
+use crate::measure::sampler::{Sampler, SamplerOptions};
 use crate::measure::summary::{Window, summarise};
 use crate::target::postgres::address::Address;
 use crate::target::postgres::client::Client;
 use crate::target::postgres::counters::{Counters, relation_sizes};
+use crate::target::postgres::server::default_parent;
 use crate::target::postgres::server_log::LogFollower;
 use crate::target::postgres::session::PostgresTarget;
 use crate::target::postgres::settings::Settings;
@@ -82,6 +86,9 @@ enum Servers {
 struct Up {
     address: Address,
     log: Option<LogFollower>,
+    /// Where its data are and which process it is, when both can be seen from here.
+    data_directory: Option<PathBuf>,
+    process: Option<u32>,
 }
 
 impl Laboratory {
@@ -191,10 +198,20 @@ impl Laboratory {
                     observer,
                 )?;
                 let log = LogFollower::from_end(&place.log).ok();
-                Ok(Up { address: place.address, log })
+                Ok(Up {
+                    address: place.address,
+                    log,
+                    data_directory: Some(place.data_directory),
+                    process: place.process,
+                })
             }
             Servers::Running(addresses) => match addresses.get(arm) {
-                Some(address) => Ok(Up { address: address.clone(), log: None }),
+                Some(address) => Ok(Up {
+                    address: address.clone(),
+                    log: None,
+                    data_directory: None,
+                    process: None,
+                }),
                 None => Err(Failure::Environment(format!("there is no arm {arm}"))),
             },
         }
@@ -265,6 +282,16 @@ impl Laboratory {
             &format!("run {}: measuring '{}'", request.index + 1, arm.name),
             Some(self.plan.duration_ns),
         );
+        let sampler = Sampler::start(
+            SamplerOptions {
+                data_directory: up.data_directory.clone(),
+                server_process: up.process,
+                address: Some(up.address.clone()),
+                log: None,
+            },
+            &self.runtime,
+        )
+        .map_err(|error| in_arm(self, &error))?;
         let data = self
             .drive(&up.address, self.plan.duration_ns, request.seed)
             .map_err(|error| in_arm(self, &error))?;
@@ -289,6 +316,12 @@ impl Laboratory {
         if let Some(log) = &mut up.log {
             run.events = events_within(log, origin, window.duration_ns());
         }
+        sampler
+            .finish(
+                data.origin.plus_nanos(window.start_ns),
+                Duration::from_nanos(window.duration_ns()),
+            )
+            .apply(&mut run);
         self.outcomes(&mut run, &mut client, &before, &sizes_before);
         if let Servers::Managed(managed) = &mut self.servers {
             run.data_hash = managed.facts(request.planned.arm as usize).data_hash;
@@ -361,6 +394,23 @@ impl Laboratory {
         }
     }
 
+    /// The machine, as far as the servers are on it.
+    fn machine(&self) -> Machine {
+        let is_here = match &self.servers {
+            Servers::Managed(_) => true,
+            Servers::Running(addresses) => addresses.iter().all(Address::is_local),
+        };
+        let mut machine = examine(&default_parent(), &self.runtime).machine;
+        if !is_here {
+            machine.warnings.push(
+                "the servers are on other machines: what is said here is of the one that ran the \
+                 load"
+                    .to_owned(),
+            );
+        }
+        machine
+    }
+
     fn take_down(&mut self, request: &RunRequest) -> Result<(), Failure> {
         match &mut self.servers {
             Servers::Managed(managed) => {
@@ -413,7 +463,7 @@ impl Bench for Laboratory {
         let scale = scales.first().copied().unwrap_or(1);
         let (workload, uses) = scripts::compile(&self.plan, compiled, scale)?;
         self.workload = Some(Arc::new(workload));
-        Ok(Opened { arms, scripts: uses, machine: machine() })
+        Ok(Opened { arms, scripts: uses, machine: self.machine() })
     }
 
     fn measure(
@@ -465,10 +515,6 @@ fn events_within(log: &mut LogFollower, origin: WallTime, duration_ns: u64) -> V
         .collect();
     events.sort_by_key(|event| event.start_ns);
     events
-}
-
-fn machine() -> Machine {
-    Machine::default()
 }
 
 /// The scripts' record.
