@@ -24,7 +24,7 @@ pub(crate) struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     Bench(Box<bench::Arguments>),
     Init(init::Arguments),
     Report(report::Arguments),
@@ -38,7 +38,7 @@ impl CommandLine {
     /// Runs the command that was asked for.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
         match self.command {
-            Command::Compare(arguments) => compare::run(arguments),
+            Command::Compare(arguments) => compare::run(*arguments),
             Command::Bench(arguments) => bench::run(*arguments),
             Command::Init(arguments) => init::run(arguments),
             Command::Report(arguments) => report::run(arguments),

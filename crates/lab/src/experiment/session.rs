@@ -230,14 +230,15 @@ fn run_opened(
             }),
         })
     };
-    let mut block_index = document.runs.iter().map(|run| run.block + 1).max().unwrap_or(0);
+    let first_block = document.runs.iter().map(|run| run.block + 1).max().unwrap_or(0);
     // Blocks that were cut off are replaced by later ones of the same design.
-    let blocks_lost = block_index - complete_blocks(&document);
+    let blocks_lost = first_block - complete_blocks(&document);
     let design = Design::draw(plan.seed, arm_count, plan.pairs + blocks_lost);
     document.protocol.block_order = design.block_order();
     write(&document)?;
     let mut end = End::Complete;
-    'blocks: for block in design.blocks.iter().skip(block_index as usize) {
+    let blocks = (0_u32..).zip(&design.blocks).skip(first_block as usize);
+    'blocks: for (block_index, block) in blocks {
         for (position, planned) in (0u32..).zip(&block.runs) {
             let index = u32::try_from(document.runs.len()).unwrap_or(u32::MAX);
             let request = RunRequest {
@@ -269,7 +270,6 @@ fn run_opened(
             }
             write(&document)?;
         }
-        block_index += 1;
         if complete_blocks(&document) == estimate::PILOT_PAIRS
             && plan.pairs > estimate::PILOT_PAIRS
             && let Some(text) = estimate::pilot(&document)

@@ -128,7 +128,7 @@ mod tests {
     fn copies_of_a_row_cost_nothing_and_other_rows_do() {
         let row = vec![0.5, -0.2, 1.0, 0.3, 0.1, 0.4];
         let other = vec![-0.5, 0.3, 0.2, -0.4, 0.6, -0.1];
-        let single = adjusted_p(&[row.clone()], 0)[0];
+        let single = adjusted_p(std::slice::from_ref(&row), 0)[0];
         let doubled = adjusted_p(&[row.clone(), row.clone()], 0)[0];
         let joined = adjusted_p(&[row, other], 0)[0];
         assert!((single - doubled).abs() < 1e-12);
