@@ -82,6 +82,27 @@ pub fn between(arms: &[Arm], allowed: &[String]) -> Vec<Difference> {
     differences
 }
 
+/// Settings that differ since the binaries do, though no arm declares them: worth a look before the
+/// first run. A line for each.
+#[must_use]
+pub fn of_binaries(differences: &[Difference], arms: &[Arm]) -> Vec<String> {
+    let is_named = |name: &str| arms.iter().any(|arm| arm.declared_settings.contains_key(name));
+    differences
+        .iter()
+        .filter(|difference| difference.is_declared)
+        .filter_map(|difference| {
+            let name = difference.what.strip_prefix("setting ")?;
+            let (Some(left), Some(right)) = (&difference.baseline, &difference.other) else {
+                return None;
+            };
+            let is_version = matches!(name, "server_version" | "server_version_num");
+            let derives = DERIVED.iter().any(|(derived, _)| *derived == name);
+            (!is_named(name) && !is_version && !derives)
+                .then(|| format!("default of {name}: {left} and {right}"))
+        })
+        .collect()
+}
+
 /// The undeclared ones among `differences`, a line each; empty where there is none.
 #[must_use]
 pub fn undeclared(differences: &[Difference], arms: &[Arm]) -> Vec<String> {
@@ -117,6 +138,10 @@ fn settings(
         .chain(allowed)
         .map(String::as_str)
         .collect();
+    // Data directories that we made alike with different binaries differ in what those binaries
+    // have as defaults: to declare the binaries is to declare that.
+    let follows_binaries =
+        baseline.kind == "managed" && other.kind == "managed" && baseline.address != other.address;
     // Settings that only one version knows are part of the version, which is a row of its own.
     let has_same_version = baseline.server_version_num == other.server_version_num;
     let names: BTreeSet<&String> =
@@ -138,7 +163,10 @@ fn settings(
             what: format!("setting {name}"),
             baseline: left,
             other: right,
-            is_declared: declared.contains(name.as_str()) || follows || is_of_version,
+            is_declared: declared.contains(name.as_str())
+                || follows
+                || follows_binaries
+                || is_of_version,
         });
     }
 }
@@ -190,5 +218,16 @@ mod tests {
         assert_eq!(undeclared(&between(&arms, &[]), &arms).len(), 1);
         arms[1].address = "/opt".to_owned();
         assert!(undeclared(&between(&arms, &[]), &arms).is_empty());
+    }
+
+    #[test]
+    fn defaults_of_other_binaries_are_declared_with_them_and_still_shown() {
+        let old = arm("old", &[("data_checksums", "off"), ("work_mem", "1")], &[]);
+        let new = arm("new", &[("data_checksums", "on"), ("work_mem", "2")], &[("work_mem", "2")]);
+        let new = Arm { address: "/other/bin".to_owned(), ..new };
+        let arms = [old, new];
+        let differences = between(&arms, &[]);
+        assert!(undeclared(&differences, &arms).is_empty());
+        assert_eq!(of_binaries(&differences, &arms), ["default of data_checksums: off and on"]);
     }
 }

@@ -219,6 +219,9 @@ fn run_opened(
     if !undeclared.is_empty() {
         return Err(SessionError::Undeclared(undeclared));
     }
+    for line in difference::of_binaries(&document.differences, &document.arms) {
+        observer.remark(&format!("the binaries differ: {line}"));
+    }
     let directory = surroundings.directory;
     let write = |document: &SessionDocument| {
         store::write_session(directory, document).map_err(|source| SessionError::Store {

@@ -73,6 +73,14 @@ impl Counters {
         let mut names: Vec<&String> = self.values.keys().chain(before.values.keys()).collect();
         names.sort();
         names.dedup();
+        // These views have hundreds of counters, most of which never move.
+        let never_moved = |counters: &Self, name: &String| {
+            counters.values.get(name).is_none_or(|value| value.abs() < f64::EPSILON)
+        };
+        names.retain(|name| {
+            let is_wide = name.starts_with("pg_stat_io.") || name.starts_with("pg_stat_slru.");
+            !(is_wide && never_moved(self, name) && never_moved(before, name))
+        });
         let mut deltas: BTreeMap<String, Option<f64>> = names
             .into_iter()
             .map(|name| {
