@@ -1,5 +1,6 @@
 //! The driver against real servers, where PostgreSQL's binaries are on this machine.
 #![allow(missing_docs, reason = "a test is no interface")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
