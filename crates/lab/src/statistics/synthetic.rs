@@ -67,6 +67,8 @@ pub struct SyntheticSession {
     pub drift_ratio: f64,
     /// Every second run of the machine is slower by this ratio, whoever runs.
     pub alternation_ratio: f64,
+    /// Stalls a second, above zero.
+    pub stalls_per_s: f64,
     /// The measure that decides.
     pub primary: &'static str,
     /// The least change that matters.
@@ -87,8 +89,7 @@ const DISTURBANCE_PERIOD_S: u32 = 12;
 /// Median service time, and the deviation of its logarithm.
 const SERVICE_NS: f64 = 2e6;
 const SERVICE_DEVIATION: f64 = 0.5;
-/// Stalls a second, and their mean length.
-const STALLS_PER_S: f64 = 1.0 / 60.0;
+/// Mean length of a stall.
 const STALL_NS: f64 = 0.8e9;
 
 /// A standard normal deviate (G. Box, M. Muller, 1958).
@@ -106,7 +107,6 @@ impl SyntheticSession {
         let design = Design::draw(self.seed, 2, self.pairs);
         let mut runs = Vec::new();
         let mut index = 0_u32;
-        let last = self.pairs * 2;
         for (block, planned) in (0_u32..).zip(&design.blocks) {
             for (position, drawn) in (0_u32..).zip(&planned.runs) {
                 let arm = if self.order == OrderOfRuns::Drawn { drawn.arm } else { position };
@@ -127,7 +127,6 @@ impl SyntheticSession {
                 index += 1;
             }
         }
-        let _ = last;
         self.document(runs, design)
     }
 
@@ -147,7 +146,7 @@ impl SyntheticSession {
         let mut stalls = Vec::new();
         let mut at_ns = 0_u64;
         loop {
-            at_ns += stream.exponential_gap_ns(1e9 / STALLS_PER_S);
+            at_ns += stream.exponential_gap_ns(1e9 / self.stalls_per_s);
             if at_ns >= end_ns {
                 break;
             }
@@ -292,6 +291,7 @@ mod tests {
         order: OrderOfRuns::Drawn,
         drift_ratio: 0.004,
         alternation_ratio: 0.0,
+        stalls_per_s: 1.0 / 60.0,
         primary: "response_p50",
         margin_ratio: 0.05,
         looks: 1,
