@@ -9,7 +9,7 @@ use evenkeel::runtime::Runtime;
 use super::super::plan::{Place, Plan};
 use super::super::session::{Failure, Observer};
 use super::Interruption;
-use crate::initialise::{InitialiseError, InitialiseOptions, Phase, initialise};
+use crate::initialise::{InitialiseError, InitialiseOptions, Phase, estimated_bytes, initialise};
 use crate::report::number;
 use crate::target::postgres::address::Address;
 use crate::target::postgres::binaries::{Binaries, Wanted};
@@ -19,9 +19,6 @@ use crate::target::postgres::snapshot::{Snapshot, free_bytes};
 /// Physical copies of each arm.
 const INSTANCES: usize = 2;
 
-/// Bytes of pgbench's tables and indexes at scale 1 (about 15 MB), rounded up.
-const BYTES_PER_SCALE: u64 = 16_000_000;
-
 /// A fresh data directory with its first segments of the log, rounded up.
 const BYTES_OF_EMPTY: u64 = 64_000_000;
 
@@ -29,8 +26,8 @@ const BYTES_OF_EMPTY: u64 = 64_000_000;
 pub(super) struct ManagedArms {
     arms: Vec<Arm>,
     snapshots: BTreeMap<PathBuf, Snapshot>,
-    scale: Option<u64>,
-    fillfactor: u32,
+    /// `None`: the workload has no tables of pgbench's.
+    tables: Option<InitialiseOptions>,
     runtime: Arc<dyn Runtime>,
     interruption: Interruption,
 }
@@ -85,8 +82,10 @@ impl ManagedArms {
         Self {
             arms,
             snapshots: BTreeMap::new(),
-            scale: plan.scale,
-            fillfactor: plan.fillfactor.unwrap_or(100),
+            tables: plan.scale.map(|scale| InitialiseOptions {
+                fillfactor: plan.fillfactor,
+                ..InitialiseOptions::new(scale)
+            }),
             runtime: Arc::clone(runtime),
             interruption: interruption.clone(),
         }
@@ -230,10 +229,8 @@ impl ManagedArms {
             .map(Binaries::directory)
             .collect();
         let copies = self.arms.len() * INSTANCES + distinct.len() * 2;
-        let one = self.scale.unwrap_or(0).saturating_mul(BYTES_PER_SCALE)
-            / u64::from(self.fillfactor)
-            * 100
-            + BYTES_OF_EMPTY;
+        let tables = self.tables.as_ref().map_or(0, estimated_bytes);
+        let one = tables.saturating_add(BYTES_OF_EMPTY);
         let needed = one.saturating_mul(copies as u64);
         let parent = default_parent();
         let Ok(free) = free_bytes(&parent) else { return Ok(()) };
@@ -267,27 +264,20 @@ impl ManagedArms {
         let mut server = ManagedServer::create(options, &self.runtime).map_err(fail)?;
         server.initialise().map_err(fail)?;
         server.start().map_err(fail)?;
-        if let Some(scale) = self.scale {
-            observer.stage(&format!("loading pgbench's tables at scale {scale}"), None);
-            // One job: rows lie in the same order in every load, whatever the binaries.
-            let options = InitialiseOptions {
-                fillfactor: Some(self.fillfactor),
-                ..InitialiseOptions::new(scale)
+        if let Some(options) = &self.tables {
+            let text = format!("loading pgbench's tables at scale {}", options.scale);
+            observer.stage(&text, None);
+            let progress = &mut |phase| {
+                if let Phase::Rows { done, total } = phase {
+                    observer.stage(&format!("{text}: {}%", done * 100 / total.max(1)), None);
+                }
             };
-            let mut told = 0;
             initialise(
                 &server.address(),
-                &options,
+                options,
                 &self.runtime,
                 &self.interruption.flag,
-                &mut |phase| {
-                    let Phase::Rows { done, total } = phase else { return };
-                    let quarter = done.saturating_mul(4) / total.max(1);
-                    if quarter > told && quarter < 4 {
-                        told = quarter;
-                        observer.stage(&format!("loading: {}%", quarter * 25), None);
-                    }
-                },
+                progress,
             )
             .map_err(|error| match error {
                 InitialiseError::Interrupted => Failure::Interrupted,

@@ -15,25 +15,23 @@ mod managed;
 mod scripts;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use evenkeel::runtime::{Runtime, WallTime};
+use evenkeel::runtime::Runtime;
 
-use super::document::{Arm, CacheState, Event, Machine, Run, ScriptUse};
+use super::document::{Arm, CacheState, Run, ScriptUse};
 use super::plan::{ArmPlan, Place, Plan};
 use super::session::{Bench, Failure, Observer, Opened, RunRequest};
 use crate::driver::{self, Length, StopFlag};
-use crate::measure::machine::examine;
+use crate::measure::machine::{Grade, examine};
 use crate::measure::sampler::{Sampler, SamplerOptions};
 use crate::measure::summary::{Window, summarise};
 use crate::target::postgres::address::Address;
 use crate::target::postgres::client::Client;
 use crate::target::postgres::counters::{Counters, relation_sizes};
 use crate::target::postgres::server::default_parent;
-use crate::target::postgres::server_log::LogFollower;
 use crate::target::postgres::session::PostgresTarget;
 use crate::target::postgres::settings::Settings;
 use crate::workload::script::Workload;
@@ -85,10 +83,8 @@ enum Servers {
 /// A server that is up, for the length of one run.
 struct Up {
     address: Address,
-    log: Option<LogFollower>,
-    /// Where its data are and which process it is, when both can be seen from here.
-    data_directory: Option<PathBuf>,
-    process: Option<u32>,
+    /// What can be looked at besides the server's answers.
+    sampled: SamplerOptions,
 }
 
 impl Laboratory {
@@ -197,20 +193,21 @@ impl Laboratory {
                     keeps_data,
                     observer,
                 )?;
-                let log = LogFollower::from_end(&place.log).ok();
-                Ok(Up {
-                    address: place.address,
-                    log,
+                let sampled = SamplerOptions {
                     data_directory: Some(place.data_directory),
-                    process: place.process,
-                })
+                    server_process: place.process,
+                    address: Some(place.address.clone()),
+                    log: Some(place.log),
+                };
+                Ok(Up { address: place.address, sampled })
             }
             Servers::Running(addresses) => match addresses.get(arm) {
                 Some(address) => Ok(Up {
                     address: address.clone(),
-                    log: None,
-                    data_directory: None,
-                    process: None,
+                    sampled: SamplerOptions {
+                        address: Some(address.clone()),
+                        ..SamplerOptions::default()
+                    },
                 }),
                 None => Err(Failure::Environment(format!("there is no arm {arm}"))),
             },
@@ -220,7 +217,7 @@ impl Laboratory {
     fn measure_up(
         &mut self,
         request: &RunRequest,
-        mut up: Up,
+        up: Up,
         observer: &mut dyn Observer,
     ) -> Result<Run, Failure> {
         let arm = self.arm(request.planned.arm)?.clone();
@@ -274,27 +271,21 @@ impl Laboratory {
         }
         let before = Counters::read(&mut client).map_err(|error| in_arm(self, &error))?;
         let sizes_before = relation_sizes(&mut client).unwrap_or_default();
-        // What happened before belongs to no measured part.
-        if let Some(log) = &mut up.log {
-            let _ = log.take_events();
-        }
         observer.stage(
             &format!("run {}: measuring '{}'", request.index + 1, arm.name),
             Some(self.plan.duration_ns),
         );
-        let sampler = Sampler::start(
-            SamplerOptions {
-                data_directory: up.data_directory.clone(),
-                server_process: up.process,
-                address: Some(up.address.clone()),
-                log: None,
-            },
-            &self.runtime,
-        )
-        .map_err(|error| in_arm(self, &error))?;
-        let data = self
-            .drive(&up.address, self.plan.duration_ns, request.seed)
-            .map_err(|error| in_arm(self, &error))?;
+        let sampler = Sampler::start(up.sampled, &self.runtime)
+            .map_err(|error| in_arm(self, &format!("sampling: {error}")))?;
+        let data = self.drive(&up.address, self.plan.duration_ns, request.seed);
+        let data = match data {
+            Ok(data) => data,
+            Err(error) => {
+                // Its tasks end with it.
+                let _ = sampler.finish(self.runtime.now(), Duration::ZERO);
+                return Err(in_arm(self, &error));
+            }
+        };
         let window = Window::measured(&data);
         let mut run = summarise(&data, window);
         run.index = request.index;
@@ -312,16 +303,10 @@ impl Laboratory {
                 abort.reason
             ));
         }
-        let origin = zero_of(data.origin_wall, window.start_ns);
-        if let Some(log) = &mut up.log {
-            run.events = events_within(log, origin, window.duration_ns());
-        }
-        sampler
-            .finish(
-                data.origin.plus_nanos(window.start_ns),
-                Duration::from_nanos(window.duration_ns()),
-            )
-            .apply(&mut run);
+        let origin = data.origin.plus_nanos(window.start_ns);
+        let clock_jump_ns = run.clock_jump_ns;
+        sampler.finish(origin, Duration::from_nanos(window.duration_ns())).apply(&mut run);
+        run.clock_jump_ns = run.clock_jump_ns.max(clock_jump_ns);
         self.outcomes(&mut run, &mut client, &before, &sizes_before);
         if let Servers::Managed(managed) = &mut self.servers {
             run.data_hash = managed.facts(request.planned.arm as usize).data_hash;
@@ -334,11 +319,6 @@ impl Laboratory {
                 run.incomplete = Some(first.split(';').next().unwrap_or(first).to_owned());
                 observer.remark(&error);
             }
-        }
-        if let Some(event) = run.events.iter().find(|event| RESTARTS.contains(&event.kind.as_str()))
-        {
-            run.server_restarted = true;
-            observer.remark(&format!("'{}': {}", arm.name, event.text));
         }
         Ok(run)
     }
@@ -394,23 +374,6 @@ impl Laboratory {
         }
     }
 
-    /// The machine, as far as the servers are on it.
-    fn machine(&self) -> Machine {
-        let is_here = match &self.servers {
-            Servers::Managed(_) => true,
-            Servers::Running(addresses) => addresses.iter().all(Address::is_local),
-        };
-        let mut machine = examine(&default_parent(), &self.runtime).machine;
-        if !is_here {
-            machine.warnings.push(
-                "the servers are on other machines: what is said here is of the one that ran the \
-                 load"
-                    .to_owned(),
-            );
-        }
-        machine
-    }
-
     fn take_down(&mut self, request: &RunRequest) -> Result<(), Failure> {
         match &mut self.servers {
             Servers::Managed(managed) => {
@@ -427,12 +390,14 @@ impl Laboratory {
     }
 }
 
-/// Kinds of log events after which a server is no longer the one that was started.
-const RESTARTS: [&str; 2] = ["restart", "crash"];
-
 impl Bench for Laboratory {
     fn open(&mut self, observer: &mut dyn Observer) -> Result<Opened, Failure> {
         let compiled = scripts::read(&self.plan)?;
+        observer.stage("looking at this machine", None);
+        let examination = examine(&default_parent(), &self.runtime);
+        for finding in examination.findings.iter().filter(|finding| finding.grade == Grade::Bad) {
+            observer.remark(&format!("{}: {} {}", finding.name, finding.found, finding.remedy));
+        }
         if let Servers::Managed(managed) = &mut self.servers {
             managed.prepare(observer)?;
         }
@@ -463,7 +428,7 @@ impl Bench for Laboratory {
         let scale = scales.first().copied().unwrap_or(1);
         let (workload, uses) = scripts::compile(&self.plan, compiled, scale)?;
         self.workload = Some(Arc::new(workload));
-        Ok(Opened { arms, scripts: uses, machine: self.machine() })
+        Ok(Opened { arms, scripts: uses, machine: examination.machine })
     }
 
     fn measure(
@@ -496,25 +461,6 @@ impl Bench for Laboratory {
             Servers::Running(_) => Vec::new(),
         }
     }
-}
-
-fn zero_of(origin: WallTime, start_ns: u64) -> WallTime {
-    let start = i64::try_from(start_ns).unwrap_or(i64::MAX);
-    WallTime::from_unix_nanos(origin.as_unix_nanos().saturating_add(start))
-}
-
-/// What the log holds of the measured part.
-fn events_within(log: &mut LogFollower, origin: WallTime, duration_ns: u64) -> Vec<Event> {
-    let end = i64::try_from(duration_ns).unwrap_or(i64::MAX);
-    let mut events: Vec<Event> = log
-        .take_events()
-        .unwrap_or_default()
-        .iter()
-        .map(|event| event.on_axis(origin))
-        .filter(|event| event.end_ns >= 0 && event.start_ns <= end)
-        .collect();
-    events.sort_by_key(|event| event.start_ns);
-    events
 }
 
 /// The scripts' record.
