@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::runtime::{Instant, Runtime};
-use evenkeel_lab::experiment::document::{Analysis, Arm, Run};
+use evenkeel_lab::experiment::document::{Analysis, Arm, Run, VerdictKind};
 use evenkeel_lab::experiment::session::Observer;
 use evenkeel_lab::report::number;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -88,7 +88,9 @@ impl Observer for Progress {
         match &self.bar {
             Some(bar) => bar.set_message(format!("{text}{length}, {left} left at most")),
             // Without a terminal each line stays: only what takes long is worth one.
-            None if expected_ns.is_some() || text.starts_with("loading") => {
+            None if expected_ns.is_some()
+                || (text.starts_with("loading") && !text.ends_with('%')) =>
+            {
                 self.line(&format!("{text}{length}, {left} left at most"));
             }
             None => {}
@@ -126,8 +128,15 @@ impl Observer for Progress {
 
     fn looked(&mut self, analysis: &Analysis) {
         self.line(&format!(
-            "looked after {} pairs: {:?}",
-            analysis.pairs, analysis.comparison.verdict.kind
+            "looked after {} pairs: {}",
+            analysis.pairs,
+            match analysis.comparison.verdict.kind {
+                VerdictKind::Better => "better",
+                VerdictKind::Worse => "worse",
+                VerdictKind::NoMaterialDifference => "no material difference",
+                VerdictKind::Inconclusive => "not settled",
+                VerdictKind::Invalid => "invalid so far",
+            }
         ));
     }
 }

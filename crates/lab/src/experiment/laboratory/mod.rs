@@ -25,7 +25,7 @@ use super::document::{Arm, CacheState, Run, ScriptUse};
 use super::plan::{ArmPlan, Place, Plan};
 use super::session::{Bench, Failure, Observer, Opened, RunRequest};
 use crate::driver::{self, Length, StopFlag};
-use crate::measure::machine::{Grade, examine};
+use crate::measure::machine::{Finding, Grade, examine};
 use crate::measure::sampler::{Sampler, SamplerOptions};
 use crate::measure::summary::{Window, summarise};
 use crate::target::postgres::address::Address;
@@ -396,7 +396,8 @@ impl Bench for Laboratory {
         observer.stage("looking at this machine", None);
         let examination = examine(&default_parent(), &self.runtime);
         for finding in examination.findings.iter().filter(|finding| finding.grade == Grade::Bad) {
-            observer.remark(&format!("{}: {} {}", finding.name, finding.found, finding.remedy));
+            let Finding { name, found, remedy, .. } = finding;
+            observer.remark(&format!("this machine, {name}: {found}; {remedy}"));
         }
         if let Servers::Managed(managed) = &mut self.servers {
             managed.prepare(observer)?;
