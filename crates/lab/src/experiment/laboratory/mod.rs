@@ -394,7 +394,16 @@ impl Bench for Laboratory {
     fn open(&mut self, observer: &mut dyn Observer) -> Result<Opened, Failure> {
         let compiled = scripts::read(&self.plan)?;
         observer.stage("looking at this machine", None);
-        let examination = examine(&default_parent(), &self.runtime);
+        let mut examination = examine(&default_parent(), &self.runtime);
+        if let Servers::Running(addresses) = &self.servers
+            && !addresses.iter().all(Address::is_local)
+        {
+            examination.machine.warnings.push(
+                "the servers are on other machines: what is said here is of the one that ran the \
+                 load"
+                    .to_owned(),
+            );
+        }
         for finding in examination.findings.iter().filter(|finding| finding.grade == Grade::Bad) {
             let Finding { name, found, remedy, .. } = finding;
             observer.remark(&format!("this machine, {name}: {found}; {remedy}"));
