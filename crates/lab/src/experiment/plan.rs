@@ -159,6 +159,8 @@ impl Plan {
             ));
         }
         let scripts = scripts(file, directory)?;
+        let arms = arms(file)?;
+        let is_managed = arms.iter().all(|arm| matches!(arm.place, Place::Managed(_)));
         let has_builtin =
             scripts.iter().any(|script| matches!(script.source, ScriptSource::Builtin(_)));
         let scale = match file.workload.scale {
@@ -168,13 +170,14 @@ impl Plan {
                 return Err(error("workload.scale", "the largest scale is 21474836"));
             }
             Some(scale) => Some(scale),
-            None => has_builtin.then_some(10),
+            // What runs already holds what it holds.
+            None => (has_builtin && is_managed).then_some(10),
         };
         if file.workload.fillfactor.is_some_and(|percent| !(10..=100).contains(&percent)) {
             return Err(error("workload.fillfactor", "it is a percentage from 10 to 100"));
         }
         Ok(Self {
-            arms: arms(file)?,
+            arms,
             title: title(file),
             scripts,
             distribution: file.workload.distribution.clone(),
@@ -541,6 +544,14 @@ mod tests {
         assert_eq!((plan.pairs, plan.looks.as_slice(), plan.seed), (8, &[8][..], 5));
         assert_eq!(plan.primary, "throughput");
         assert!(plan.remarks().iter().any(|remark| remark.contains("A/A")));
+    }
+
+    #[test]
+    fn the_scale_of_a_server_that_runs_already_is_read_and_not_presumed() {
+        assert_eq!(plan("").unwrap().scale, Some(10));
+        let urls = "[a]\nurl = \"x\"\n[b]\nurl = \"y\"\n";
+        assert_eq!(plan(urls).unwrap().scale, None);
+        assert_eq!(plan(&format!("{urls}[workload]\nscale = 3")).unwrap().scale, Some(3));
     }
 
     #[test]

@@ -1,0 +1,201 @@
+//! The command on real servers: what it keeps, says and leaves behind when things go wrong. Without
+//! PostgreSQL on the machine these tests have nothing to try.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests fail as tests do: by a panic with its place"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use evenkeel_lab::experiment::document::SessionDocument;
+use evenkeel_lab::experiment::store;
+use evenkeel_lab::target::postgres::binaries::{Binaries, Places, Wanted};
+
+fn has_postgres() -> bool {
+    Binaries::find(&Wanted::Newest, &Places::of_this_machine()).is_ok_and(|found| found.is_some())
+}
+
+fn compare(out: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command
+        .args(["compare", "--scale", "1", "--cache", "cold", "--out"])
+        .arg(out)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Reads what the command says until `text` comes.
+fn wait_for(child: &mut Child, text: &str) -> impl BufRead + use<> {
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while said.read_line(&mut line).unwrap() > 0 {
+        if line.contains(text) {
+            return said;
+        }
+        line.clear();
+    }
+    panic!("the command ended without saying '{text}'");
+}
+
+/// Processes whose command line has a word that contains `part`.
+fn processes_with(part: &str) -> Vec<i32> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| {
+            let process: i32 = entry.file_name().to_str()?.parse().ok()?;
+            let words = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+            words.split('\0').any(|word| word.contains(part)).then_some(process)
+        })
+        .collect()
+}
+
+fn signal(process: i32, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_raw(process).unwrap(), signal)
+        .unwrap();
+}
+
+fn record(out: &Path) -> SessionDocument {
+    store::read_session(out).unwrap().document
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether a directory named in the record's arms, or a process of ours, is left.
+fn leaves_nothing(name: &str) -> bool {
+    !std::fs::read_dir("/var/tmp")
+        .unwrap()
+        .flatten()
+        .any(|entry| entry.file_name().to_string_lossy().contains(name))
+}
+
+#[test]
+fn a_whole_session_gives_a_verdict_and_a_page_and_leaves_nothing_behind() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let Output { status, stdout, stderr } = compare(
+        &out,
+        &[
+            "--pairs",
+            "1",
+            "-T",
+            "1",
+            "--a-name",
+            "wholea",
+            "--b-name",
+            "wholeb",
+            "--b-setting",
+            "work_mem=8MB",
+        ],
+    )
+    .output()
+    .unwrap();
+    // Invalid is possible on a machine that is busy with other tests; a failure is not.
+    assert!(matches!(status.code(), Some(0 | 2)), "{status}: {}", text(&stderr));
+    assert!(text(&stdout).starts_with("VERDICT"), "{}", text(&stdout));
+    assert!(out.join("report.html").is_file());
+    let document = record(&out);
+    assert_eq!((document.incomplete, document.runs.len()), (None, 2));
+    assert!(document.differences.iter().any(|it| it.what == "setting work_mem" && it.is_declared));
+    assert!(document.arms.iter().all(|arm| arm.data_hash.is_some()));
+    assert!(leaves_nothing("-whole"));
+}
+
+#[test]
+fn a_server_killed_in_the_middle_ends_the_session_with_what_was_measured() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let mut child =
+        compare(&out, &["--pairs", "1", "-T", "60", "--a-name", "killa", "--b-name", "killb"])
+            .spawn()
+            .unwrap();
+    let mut said = wait_for(&mut child, "run 1: measuring");
+    let servers = processes_with("/evenkeel-kill");
+    assert_eq!(servers.len(), 1, "one server at a time");
+    signal(servers[0], rustix::process::Signal::KILL);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{rest}");
+    assert!(rest.contains("the session was cut off"), "{rest}");
+    let document = record(&out);
+    assert_eq!(document.runs.len(), 1);
+    assert!(document.incomplete.is_some() && document.runs[0].incomplete.is_some());
+    assert!(leaves_nothing("-kill"));
+}
+
+#[test]
+fn an_interruption_keeps_the_run_under_way_and_stops_the_servers() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let mut child =
+        compare(&out, &["--pairs", "1", "-T", "60", "--a-name", "inta", "--b-name", "intb"])
+            .spawn()
+            .unwrap();
+    let mut said = wait_for(&mut child, "run 1: measuring");
+    signal(i32::try_from(child.id()).unwrap(), rustix::process::Signal::INT);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+    let document = record(&out);
+    assert!(document.incomplete.unwrap().contains("interrupted"));
+    assert!(leaves_nothing("-int"));
+}
+
+#[test]
+fn a_server_without_room_for_all_clients_is_told_as_such() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = compare(
+        &scratch.path().join("out"),
+        &["--pairs", "1", "-T", "1", "--clients", "8", "--a-name", "rooma", "--b-name", "roomb"],
+    );
+    for arm in ["--a-setting", "--b-setting"] {
+        for setting in
+            ["max_connections=4", "superuser_reserved_connections=0", "max_wal_senders=0"]
+        {
+            command.args([arm, setting]);
+        }
+    }
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let stderr = text(&stderr);
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("of 8 could not connect"), "{stderr}");
+    assert!(stderr.contains("53300"), "{stderr}");
+    assert!(leaves_nothing("-room"));
+}
+
+#[test]
+fn a_setting_that_the_server_does_not_know_ends_the_session_before_any_run() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let Output { status, stderr, .. } =
+        compare(&out, &["--b-setting", "shared_bufers=1GB", "--b-name", "refused"])
+            .output()
+            .unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(text(&stderr).contains("shared_bufers"), "{}", text(&stderr));
+    assert!(!out.exists(), "nothing was measured, nothing is left");
+    assert!(leaves_nothing("-refused"));
+}
