@@ -128,20 +128,21 @@ fn injected() -> Vec<String> {
             "+5% service time, 8 pairs, p50 decides",
             SyntheticSession { injection: Injection::Slower(0.05), ..BASE },
         ),
-        // With stalls once in ten minutes: at once a minute they hold up 1.3% of this target's
-        // transactions, and p99 is a matter of their lengths alone.
+        // With stalls once in an hour: at once a minute they hold up 1.3% of this target's
+        // transactions, and the tail is a matter of their lengths alone. The late percent lies between
+        // p99 and the maximum, so p99.5 is in its middle and p99 at its edge.
         (
-            "1% of transactions +50 ms, 8 pairs, p99 decides",
+            "1% of transactions +50 ms, 8 pairs, p99.5 decides",
             SyntheticSession {
-                primary: "response_p99",
-                stalls_per_s: 1.0 / 600.0,
+                primary: "response_p99.5",
+                stalls_per_s: 1.0 / 3600.0,
                 seconds: 60,
                 injection: Injection::Later { ratio: 0.01, delay_ns: 50_000_000 },
                 ..BASE
             },
         ),
     ] {
-        let (mut found, mut p50_moved, mut p99_moved, mut detectable) = (0, 0, 0, 0.0);
+        let (mut found, mut p50_moved, mut tail_moved, mut detectable) = (0, 0, 0, 0.0);
         for seed in 0..INJECTED_SESSIONS {
             let document = SyntheticSession { seed: seed + 10_001, ..session }.run();
             found += u32::from(primary_verdict(&document).kind == VerdictKind::Worse);
@@ -153,21 +154,21 @@ fn injected() -> Vec<String> {
             let moved = |measure: &str| row(measure).p.is_some_and(|p| p <= level.alpha);
             detectable += row(session.primary).detectable_ratio.unwrap_or(0.0);
             p50_moved += u32::from(moved("response_p50"));
-            p99_moved += u32::from(moved("response_p99"));
+            tail_moved += u32::from(moved("response_p99.5"));
         }
         let share = |count: u32| f64::from(count) / INJECTED_SESSIONS as f64;
         crate::say(&format!(
-            "  {name:<48} found {:>4.0}%  p50 moved {:>4.0}%  p99 moved {:>4.0}%  detectable {:.1}%",
+            "  {name:<48} found {:>4.0}%  p50 moved {:>4.0}%  p99.5 moved {:>4.0}%  detectable {:.1}%",
             share(found) * 100.0,
             share(p50_moved) * 100.0,
-            share(p99_moved) * 100.0,
+            share(tail_moved) * 100.0,
             detectable / INJECTED_SESSIONS as f64 * 100.0
         ));
         if share(found) < FOUND_RATIO_MIN {
             failed.push(format!("{name}: found in {:.0}% only", share(found) * 100.0));
         }
         // Unadjusted, the median of an unchanged middle moves in one session of twenty.
-        if session.primary == "response_p99" && share(p50_moved) > 0.12 {
+        if session.primary == "response_p99.5" && share(p50_moved) > 0.12 {
             failed.push(format!("{name}: p50 moved in {:.0}%", share(p50_moved) * 100.0));
         }
     }

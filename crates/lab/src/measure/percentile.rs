@@ -3,20 +3,21 @@
 use crate::experiment::document::{LatencySummary, Percentile};
 
 /// The percentiles of every summary, in parts of 10,000.
-pub const PERCENTILE_PARTS: [u32; 103] = percentile_parts();
+pub const PERCENTILE_PARTS: [u32; 104] = percentile_parts();
 
 const PARTS: u64 = 10_000;
 
-const fn percentile_parts() -> [u32; 103] {
-    let mut parts = [0; 103];
+const fn percentile_parts() -> [u32; 104] {
+    let mut parts = [0; 104];
     let mut index = 0;
     while index < 100 {
         parts[index] = index as u32 * 100;
         index += 1;
     }
-    parts[100] = 9_990;
-    parts[101] = 9_999;
-    parts[102] = 10_000;
+    parts[100] = 9_950;
+    parts[101] = 9_990;
+    parts[102] = 9_999;
+    parts[103] = 10_000;
     parts
 }
 
