@@ -33,10 +33,12 @@ struct Cost {
     tps: f64,
 }
 
-/// Runs the benchmark. Arguments: rounds and seconds per run, where others are wanted.
+/// Runs the benchmark. Arguments, where others are wanted: rounds, seconds per run, and the end of the
+/// rows' names (`"select 1 prepared 32"`, `" 8"`).
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let rounds: usize = arguments.first().map_or(Ok(ROUNDS), |text| text.parse())?;
     let seconds = arguments.get(1).map_or(SECONDS, String::as_str);
+    let row = arguments.get(2).map_or("", String::as_str);
     let evenkeel = build()?;
     let Some(binaries) = Binaries::find(&Wanted::Newest, &Places::of_this_machine())? else {
         bail!("no PostgreSQL binaries found");
@@ -59,7 +61,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     }
     let script = std::env::temp_dir().join(format!("select-1-{}.sql", std::process::id()));
     std::fs::write(&script, "SELECT 1;\n")?;
-    let result = measure(&evenkeel, &pgbench, &connection, &script, rounds, seconds);
+    let result = measure(&evenkeel, &pgbench, &connection, &script, (rounds, seconds, row));
     let _ = std::fs::remove_file(&script);
     server.remove()?;
     let worst = result?;
@@ -72,8 +74,7 @@ fn measure(
     pgbench: &Path,
     connection: &Connection,
     script: &Path,
-    rounds: usize,
-    seconds: &str,
+    (rounds, seconds, row): (usize, &str, &str),
 ) -> anyhow::Result<f64> {
     crate::print(
         "workload               clients   ours us (user)  pgbench us (user)   tps ours  pgbench  ratio",
@@ -81,6 +82,9 @@ fn measure(
     let mut worst: f64 = 0.0;
     for case in cases(script) {
         for clients in CLIENTS {
+            if !format!("{} {clients}", case.name).ends_with(row) {
+                continue;
+            }
             let mut ratios = Vec::new();
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             for round in 0..rounds {
