@@ -34,6 +34,24 @@ impl Live {
     /// Starts a server whose configuration `prepare` may change; `None` without binaries.
     fn start(prepare: impl FnOnce(&ManagedServer)) -> Option<Self> {
         let binaries = Binaries::find(&Wanted::Newest, &Places::of_this_machine()).unwrap()?;
+        Some(Self::start_with(binaries, prepare))
+    }
+
+    /// Starts one that was built with TLS, which not every package is; `None` where there is none.
+    fn start_with_tls(prepare: impl FnOnce(&ManagedServer)) -> Option<Self> {
+        let places = Places::of_this_machine();
+        let binaries = (10..=30)
+            .rev()
+            .filter_map(|major| Binaries::find(&Wanted::Major(major), &places).unwrap())
+            .find(|binaries| match binaries.build_options() {
+                Some(options) => options.contains("ssl"),
+                // Without pg_config: Debian's servers have TLS.
+                None => binaries.directory().starts_with("/usr/lib/postgresql"),
+            })?;
+        Some(Self::start_with(binaries, prepare))
+    }
+
+    fn start_with(binaries: Binaries, prepare: impl FnOnce(&ManagedServer)) -> Self {
         let parent = tempfile::tempdir_in("/tmp").unwrap();
         std::fs::set_permissions(parent.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -48,7 +66,7 @@ impl Live {
         server.initialise().unwrap();
         prepare(&server);
         server.start().unwrap();
-        Some(Self { server, binaries, runtime, _parent: parent })
+        Self { server, binaries, runtime, _parent: parent }
     }
 
     fn client(&self) -> Client {
@@ -539,7 +557,7 @@ fn authentication_and_verification_hold_over_tcp() {
     let [a, b, c, ..] = evenkeel::runtime::Entropy::entropy_u64(&seed).to_be_bytes();
     let number = format!("127.{}.{b}.{}", a % 200 + 20, c % 200 + 20);
     let mut certificates = None;
-    let live = Live::start(|server| {
+    let live = Live::start_with_tls(|server| {
         let data = server.data_directory();
         certificates = Some(make_certificates(own.path(), &data));
         let configuration = data.join("postgresql.conf");
