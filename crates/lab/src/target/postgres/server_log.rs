@@ -39,6 +39,14 @@ pub struct LogEvent {
 }
 
 impl LogEvent {
+    /// Places the beginning by a text that begins with the length in seconds.
+    fn set_elapsed(&mut self, text: &str) {
+        if let Some(seconds) = first_number(text) {
+            self.start = before(self.end, seconds);
+            self.figures.insert("elapsed_ns".to_owned(), nanos(seconds));
+        }
+    }
+
     /// The event on an axis whose zero is at `origin` of the same wall clock.
     #[must_use]
     pub fn on_axis(&self, origin: WallTime) -> Event {
@@ -155,14 +163,17 @@ impl LogParser {
             || message.starts_with("automatic analyze")
             || message.starts_with("automatic aggressive vacuum")
         {
-            // The line with the elapsed time follows; the first line names the table.
-            events.push(point("autovacuum"));
+            // The first line names the table; the elapsed time stands in a later one, or (analyze
+            // before 14) in the same.
+            let mut event = point("autovacuum");
+            if let Some((_, rest)) = message.split_once("elapsed: ") {
+                event.set_elapsed(rest);
+            }
+            events.push(event);
         } else if let Some((_, rest)) = message.split_once("elapsed: ")
             && let Some(event) = events.last_mut().filter(|event| event.kind == "autovacuum")
-            && let Some(seconds) = first_number(rest)
         {
-            event.start = before(event.end, seconds);
-            event.figures.insert("elapsed_ns".to_owned(), nanos(seconds));
+            event.set_elapsed(rest);
         } else if let Some((_, rest)) = message
             .split_once(" still waiting for ")
             .or_else(|| message.split_once(" acquired "))
@@ -254,7 +265,8 @@ fn split_line(line: &str) -> Option<(WallTime, &str)> {
     let (stamp, rest) = line.split_once(" UTC [")?;
     let (_, rest) = rest.split_once("] ")?;
     let (severity, message) = rest.split_once(":  ")?;
-    if !severity.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    // Others (STATEMENT, DETAIL, ERROR) carry words of clients, which may look like anything.
+    if severity != "LOG" {
         return None;
     }
     let civil: jiff::civil::DateTime = stamp.replacen(' ', "T", 1).parse().ok()?;
@@ -384,6 +396,39 @@ mod tests {
         assert_eq!(length(&events[0]), 1_500_000_000);
         assert_eq!(length(&events[1]), 1_000_250_000);
         assert!((events[2].figures["file_bytes"] - 1_048_576.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn real_logs_of_three_versions_tell_the_same_story() {
+        for (version, text) in [
+            (12, include_str!("server_log/fixtures/postgresql-12.log")),
+            (15, include_str!("server_log/fixtures/postgresql-15.log")),
+            (18, include_str!("server_log/fixtures/postgresql-18.log")),
+        ] {
+            let events = events_of(text);
+            let of = |kind: &str| events.iter().filter(|event| event.kind == kind).count();
+            assert_eq!(of("restart"), 1, "{version}");
+            assert_eq!((of("checkpoint"), of("checkpoint_sync")), (1, 1), "{version}");
+            assert_eq!((of("autovacuum"), of("lock_wait")), (2, 2), "{version}");
+            assert!(of("temporary_file") >= 2 && of("crash") >= 2, "{version}");
+            let checkpoint = events.iter().find(|event| event.kind == "checkpoint").unwrap();
+            for figure in ["buffers_written", "write_ns", "sync_ns", "total_ns", "distance_bytes"] {
+                assert!(checkpoint.figures[figure] > 0.0, "{version} {figure}");
+            }
+            assert!(checkpoint.text.contains("(immediate force wait)"), "{version}");
+            for event in events.iter().filter(|event| event.kind == "autovacuum") {
+                assert!(event.figures["elapsed_ns"] > 0.0, "{version} {event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_a_client_are_not_taken_for_the_servers() {
+        let events = events_of(
+            "2026-01-02 03:04:09.000 UTC [7] STATEMENT:  checkpoint complete: wrote 1 buffers\n\
+             2026-01-02 03:04:09.000 UTC [7] ERROR:  all server processes terminated; reinitializing\n",
+        );
+        assert_eq!(events, []);
     }
 
     #[test]
