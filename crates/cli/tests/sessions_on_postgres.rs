@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use evenkeel::runtime::{Clock, OsRuntime, Waits};
 use evenkeel_lab::experiment::document::SessionDocument;
 use evenkeel_lab::experiment::store;
 use evenkeel_lab::target::postgres::binaries::{Binaries, Places, Wanted};
@@ -54,6 +55,20 @@ fn processes_with(part: &str) -> Vec<i32> {
             words.split('\0').any(|word| word.contains(part)).then_some(process)
         })
         .collect()
+}
+
+/// Sessions of the server whose postmaster this is.
+fn sessions_of(postmaster: i32) -> usize {
+    processes_with("postgres: postgres postgres")
+        .into_iter()
+        .filter(|process| {
+            std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| {
+                stat.rsplit_once(')')
+                    .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok())
+                    == Some(postmaster)
+            })
+        })
+        .count()
 }
 
 fn signal(process: i32, signal: rustix::process::Signal) {
@@ -126,6 +141,11 @@ fn a_server_killed_in_the_middle_ends_the_session_with_what_was_measured() {
     let mut said = wait_for(&mut child, "run 1: measuring");
     let servers = processes_with("/evenkeel-kill");
     assert_eq!(servers.len(), 1, "one server at a time");
+    // Four clients, the administrator and the sampler: from then on transactions run.
+    let runtime = OsRuntime::new();
+    while sessions_of(servers[0]) < 6 {
+        runtime.sleep_until(runtime.now().plus_nanos(10_000_000));
+    }
     signal(servers[0], rustix::process::Signal::KILL);
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
