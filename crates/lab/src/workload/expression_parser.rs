@@ -1,7 +1,7 @@
 //! Parses expressions: pgbench's grammar (`src/bin/pgbench/exprparse.y`) by precedence climbing.
 //!
 //! From weakest to strongest: OR; AND; NOT; IS, ISNULL, NOTNULL; comparisons (not chained); `| # & << >>`;
-//! `+ -`; `* / %`; unary `+ - ~`.
+//! `+ -`; `* / %`; unary `+ -`. A prefixed `~` takes a whole sum.
 
 use super::expression::{
     Binary, CallSiteId, CallSiteSource, DrawFunction, FUNCTION_NAMES, Function, Known, Node,
@@ -333,7 +333,8 @@ impl<'a> Parser<'a, '_, '_> {
         if self.is_symbol("~") {
             return self.nested(|parser| {
                 parser.advance()?;
-                let operand = parser.unary()?;
+                // Binds weaker than sums, as in pgbench's grammar: ~1 + 2 is ~(1 + 2).
+                let operand = parser.sum()?;
                 let ones = Node::Constant(Value::Int(-1));
                 Ok(Node::Binary(Binary::BitXor, Box::new(ones), Box::new(operand)))
             });
