@@ -671,8 +671,15 @@ pub struct StallRow {
     pub against_delay_ns: u64,
     /// Delay in the arm compared.
     pub delay_ns: u64,
-    /// Share of stalled time inside such events over the share expected by chance.
+    /// Share of the delay inside such events over the share expected by chance.
     pub lift: Option<f64>,
+    /// What the lift is when the events are turned around the run at random: in 95% of the turns at
+    /// least this ...
+    #[serde(default)]
+    pub lift_chance_low: Option<f64>,
+    /// ... and at most this.
+    #[serde(default)]
+    pub lift_chance_high: Option<f64>,
 }
 
 /// A condition without which there is no verdict.

@@ -658,8 +658,17 @@ fn comparison(plan: Plan, runs: &[Run], arm: u32, against: u32) -> Comparison {
             against_delay_ns: delay(&theirs, kind),
             delay_ns: delay(&mine, kind),
             lift: kind.map(|kind| if kind == "autovacuum" { 1.2 } else { 9.1 }),
+            lift_chance_low: kind.map(|_| 0.3),
+            lift_chance_high: kind.map(|_| 1.9),
         })
-        .chain([StallRow { kind: "none".into(), against_delay_ns: 0, delay_ns: 0, lift: None }])
+        .chain([StallRow {
+            kind: "none".into(),
+            against_delay_ns: 0,
+            delay_ns: 0,
+            lift: None,
+            lift_chance_low: None,
+            lift_chance_high: None,
+        }])
         .collect();
     let kind = match rows.first().map(|row| row.kind) {
         Some(RowKind::Better) => VerdictKind::Better,

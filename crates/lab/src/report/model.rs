@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use super::number;
 use crate::experiment::document::{
     Analysis, ArmRole, Arrival, CacheState, Comparison, Gate, GateStatus, LatencySummary,
-    MeasureRow, RowKind, Run, SessionDocument, VerdictKind,
+    MeasureRow, RowKind, Run, SessionDocument, StallRow, VerdictKind,
 };
 use crate::target::QueryMode;
 
@@ -575,6 +575,20 @@ pub fn event_words(kind: &str) -> String {
         "all" => "all stalled time".to_owned(),
         other => other.replace('_', " "),
     }
+}
+
+/// The lift of a kind of event with what chance would give: `9.1x (chance 0.2 .. 1.8)`; empty where
+/// there is none.
+#[must_use]
+pub fn lift_words(row: &StallRow) -> String {
+    let Some(lift) = row.lift.filter(|lift| lift.is_finite()) else { return String::new() };
+    let chance = match (row.lift_chance_low, row.lift_chance_high) {
+        (Some(low), Some(high)) => {
+            format!(" (chance {} .. {})", number::significant(low), number::significant(high))
+        }
+        _ => String::new(),
+    };
+    format!("{}x{chance}", number::significant(lift))
 }
 
 /// The method in a paragraph.

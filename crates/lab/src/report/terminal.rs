@@ -290,13 +290,7 @@ impl Page<'_> {
             ),
         )])?;
         for row in &comparison.stalls {
-            let lift = match row.lift {
-                Some(lift) if lift.is_finite() => {
-                    let remark = if lift < 1.5 { ", as by chance" } else { "" };
-                    format!("{}x{remark}", number::significant(lift))
-                }
-                _ => String::new(),
-            };
+            let lift = model::lift_words(row);
             let difference = number::to_f64(row.delay_ns) - number::to_f64(row.against_delay_ns);
             let sign = if difference > 0.0 { "+" } else { "" };
             self.line(&[(

@@ -5,62 +5,88 @@
 //! 1993). Holm's method is of no use here: with eight pairs the least p is 0.0078, which nine rows turn
 //! into 0.07.
 
-use super::sign_flip::{DRAWN_PATTERNS, EXACT_PAIRS_MAX, mean, standard_deviation};
+use super::sign_flip::{DRAWN_PATTERNS, EXACT_PAIRS_MAX, mean, p_floor, standard_deviation};
 use crate::distribution::{Purpose, RandomStream};
 
-/// Calls `body` with the signs of each pattern: all 2^n, or a sample with the unflipped one first.
-pub fn for_each_pattern(pairs: usize, seed: u64, mut body: impl FnMut(&[f64])) {
-    let mut signs = vec![1.0; pairs];
+/// The studentised means of all rows under common sign flips: calls `body` once for each of all 2^n
+/// patterns, or of a sample whose first is the unflipped one. Neighbouring enumerated patterns differ
+/// in one pair (F. Gray's code), so a pattern costs one addition a row.
+fn for_each_pattern<R: AsRef<[f64]>>(
+    rows: &[R],
+    pairs: usize,
+    seed: u64,
+    mut body: impl FnMut(&[f64]),
+) {
+    let squares: Vec<f64> =
+        rows.iter().map(|row| row.as_ref().iter().map(|value| value * value).sum()).collect();
+    let mut sums: Vec<f64> = rows.iter().map(|row| row.as_ref().iter().sum()).collect();
+    let mut statistics = vec![0.0; rows.len()];
+    let mut look = |sums: &[f64]| {
+        for ((statistic, sum), squares) in statistics.iter_mut().zip(sums).zip(&squares) {
+            *statistic = studentised(*sum, *squares, pairs as f64);
+        }
+        body(&statistics);
+    };
+    look(&sums);
     if pairs <= EXACT_PAIRS_MAX {
-        for pattern in 0_u32..(1 << pairs) {
-            for (i, sign) in signs.iter_mut().enumerate() {
-                *sign = if pattern & (1 << i) == 0 { 1.0 } else { -1.0 };
+        let mut signs = vec![1.0; pairs];
+        for step in 1_u32..(1 << pairs) {
+            let pair = step.trailing_zeros() as usize;
+            if let Some(sign) = signs.get_mut(pair) {
+                *sign = -*sign;
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    *sum += 2.0 * *sign * row.as_ref().get(pair).copied().unwrap_or(0.0);
+                }
             }
-            body(&signs);
+            look(&sums);
         }
-    } else {
-        body(&signs);
-        let mut stream = RandomStream::new(seed, 2, Purpose::Audit);
-        for _ in 1..DRAWN_PATTERNS {
-            for sign in &mut signs {
-                *sign = if stream.bits() >> 63 == 0 { 1.0 } else { -1.0 };
-            }
-            body(&signs);
+        return;
+    }
+    let mut stream = RandomStream::new(seed, 2, Purpose::Audit);
+    let mut signs = vec![1.0; pairs];
+    for _ in 1..DRAWN_PATTERNS {
+        for sign in &mut signs {
+            *sign = if stream.bits() >> 63 == 0 { 1.0 } else { -1.0 };
         }
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            *sum = row.as_ref().iter().zip(&signs).map(|(value, sign)| value * sign).sum();
+        }
+        look(&sums);
     }
 }
 
-/// |mean| x sqrt(n) / standard deviation under `signs`. Without spread: infinite, or zero at zero.
-fn studentised(row: &[f64], signs: &[f64]) -> f64 {
-    let n = row.len() as f64;
-    let (mut sum, mut squares) = (0.0, 0.0);
-    for (value, sign) in row.iter().zip(signs) {
-        sum += value * sign;
-        squares += value * value;
-    }
+/// |mean| x sqrt(n) / standard deviation, from sum, sum of squares and number. Without spread:
+/// infinite, or zero where all is zero.
+fn studentised(sum: f64, squares: f64, n: f64) -> f64 {
     let spread = squares - sum * sum / n;
     // Rounding leaves a tiny rest where all values are equal.
-    if spread <= squares * 1e-14 {
+    if spread <= squares * 1e-13 {
         return if squares > 0.0 { f64::INFINITY } else { 0.0 };
     }
     sum.abs() / (n * spread / (n - 1.0)).sqrt()
 }
 
+/// The common number of pairs; `None` where rows differ in it or it is below two.
+fn common_pairs<R: AsRef<[f64]>>(rows: &[R]) -> Option<usize> {
+    let pairs = rows.first()?.as_ref().len();
+    (pairs >= 2 && rows.iter().all(|row| row.as_ref().len() == pairs)).then_some(pairs)
+}
+
 /// Adjusted p of each row. Rows are pairs' differences in the same order of pairs; all of one length,
-/// at least two. A row of zeros gets 1.
+/// at least two, else all get 1. A row of zeros gets 1.
 #[must_use]
-pub fn adjusted_p(rows: &[Vec<f64>], seed: u64) -> Vec<f64> {
-    let pairs = rows.first().map_or(0, Vec::len);
-    if pairs < 2 || rows.iter().any(|row| row.len() != pairs) {
-        return vec![1.0; rows.len()];
-    }
-    let unflipped = vec![1.0; pairs];
-    let observed: Vec<f64> = rows.iter().map(|row| studentised(row, &unflipped)).collect();
+pub fn adjusted_p<R: AsRef<[f64]>>(rows: &[R], seed: u64) -> Vec<f64> {
+    let Some(pairs) = common_pairs(rows) else { return vec![1.0; rows.len()] };
+    let mut observed: Vec<f64> = Vec::new();
     let mut at_least = vec![0_u64; rows.len()];
     let mut patterns = 0_u64;
-    for_each_pattern(pairs, seed, |signs| {
+    for_each_pattern(rows, pairs, seed, |statistics| {
+        if observed.is_empty() {
+            // The first pattern is the unflipped one.
+            observed = statistics.to_vec();
+        }
         patterns += 1;
-        let largest = rows.iter().map(|row| studentised(row, signs)).fold(0.0, f64::max);
+        let largest = statistics.iter().copied().fold(0.0, f64::max);
         for (count, own) in at_least.iter_mut().zip(&observed) {
             *count += u64::from(largest >= own * (1.0 - 1e-9));
         }
@@ -72,42 +98,34 @@ pub fn adjusted_p(rows: &[Vec<f64>], seed: u64) -> Vec<f64> {
 /// the rows' standard errors, the multiple taken from the largest studentised mean of the centred rows
 /// under sign flips. `None` for a row without spread and where the pairs are too few for the level.
 #[must_use]
-pub fn band_half_widths(rows: &[Vec<f64>], alpha: f64, seed: u64) -> Vec<Option<f64>> {
-    let pairs = rows.first().map_or(0, Vec::len);
-    if pairs < 2
-        || rows.iter().any(|row| row.len() != pairs)
-        || 2.0 / f64::powi(2.0, i32::try_from(pairs).unwrap_or(i32::MAX)) > alpha
-    {
-        return vec![None; rows.len()];
-    }
+pub fn band_half_widths<R: AsRef<[f64]>>(rows: &[R], alpha: f64, seed: u64) -> Vec<Option<f64>> {
+    let nothing = vec![None; rows.len()];
+    let Some(pairs) = common_pairs(rows).filter(|pairs| p_floor(*pairs) <= alpha) else {
+        return nothing;
+    };
     let centred: Vec<Vec<f64>> = rows
         .iter()
         .map(|row| {
-            let centre = mean(row).unwrap_or(0.0);
-            row.iter().map(|value| value - centre).collect()
+            let centre = mean(row.as_ref()).unwrap_or(0.0);
+            row.as_ref().iter().map(|value| value - centre).collect()
         })
         .collect();
     let mut largest = Vec::new();
-    for_each_pattern(pairs, seed, |signs| {
-        let most = centred
-            .iter()
-            .map(|row| studentised(row, signs))
-            .filter(|t| t.is_finite())
-            .fold(0.0, f64::max);
-        largest.push(most);
+    for_each_pattern(&centred, pairs, seed, |statistics| {
+        largest.push(statistics.iter().copied().filter(|t| t.is_finite()).fold(0.0, f64::max));
     });
-    largest.sort_by(f64::total_cmp);
     let rank = ((1.0 - alpha) * largest.len() as f64).ceil() as usize;
-    let multiple = largest.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN);
+    let index = rank.clamp(1, largest.len()) - 1;
+    let (_, multiple, _) = largest.select_nth_unstable_by(index, f64::total_cmp);
     // Centred rows have one degree of freedom less; the factor makes up for it.
     let n = pairs as f64;
-    let correction = (n / (n - 1.0)).sqrt();
+    let factor = *multiple * (n / (n - 1.0)).sqrt();
     rows.iter()
         .map(|row| {
-            let deviation = standard_deviation(row)?;
-            let half = multiple * correction * deviation / n.sqrt();
+            let deviation = standard_deviation(row.as_ref())?;
+            let half = factor * deviation / n.sqrt();
             // A rest of rounding is no spread.
-            let level = mean(row)?.abs();
+            let level = mean(row.as_ref())?.abs();
             (half.is_finite() && deviation > level * 1e-12).then_some(half)
         })
         .collect()

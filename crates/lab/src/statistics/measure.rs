@@ -82,14 +82,8 @@ impl Measure {
         } else if let Some(key) = name.strip_prefix("outcome.") {
             run.outcomes.get(key).copied().flatten()
         } else {
-            let (kind, figure) = name.split_once('_')?;
-            let summary = match kind {
-                "response" => &run.response,
-                "service" => &run.service,
-                "lag" => &run.lag,
-                _ => return None,
-            };
-            latency(summary, figure)
+            let (_, figure) = name.split_once('_')?;
+            latency(summary_of(self, run)?, figure)
         };
         value.filter(|value| value.is_finite())
     }
@@ -123,6 +117,17 @@ impl Measure {
             return nature(unit, None);
         }
         Nature { unit: "ns", larger_is_better: Some(false), is_extreme: name.ends_with("_max") }
+    }
+}
+
+/// The distribution that a measure of latency is a figure of; `None` for other measures.
+#[must_use]
+pub fn summary_of<'a>(measure: &Measure, run: &'a Run) -> Option<&'a LatencySummary> {
+    match measure.name().split_once('_')?.0 {
+        "response" => Some(&run.response),
+        "service" => Some(&run.service),
+        "lag" => Some(&run.lag),
+        _ => None,
     }
 }
 

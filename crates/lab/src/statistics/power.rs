@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::sign_flip::p_floor;
+
 /// Chance of seeing an effect of the size called detectable.
 pub const POWER: f64 = 0.8;
 
@@ -27,8 +29,13 @@ pub fn minimal_detectable(deviation: f64, pairs: usize, alpha: f64) -> Option<f6
     Some(sum * deviation / (pairs as f64).sqrt())
 }
 
-/// How many pairs see `effect` with a chance of 80%, at least 6 (fewer can never be significant);
-/// `None` beyond [`PAIRS_MAX`], or where effect or deviation are not above zero.
+/// The fewest pairs whose least p reaches `alpha`: fewer can never be significant.
+#[must_use]
+pub fn pairs_for_level(alpha: f64) -> u32 {
+    (1..=16).find(|pairs| p_floor(*pairs as usize) <= alpha).unwrap_or(17)
+}
+
+/// How many pairs see `effect` with a chance of 80%, at least [`pairs_for_level`] of them; `None` beyond [`PAIRS_MAX`], or where effect or deviation are not above zero.
 #[must_use]
 pub fn pairs_needed(deviation: f64, effect: f64, alpha: f64) -> Option<u32> {
     if !(deviation > 0.0 && effect > 0.0) {
@@ -37,7 +44,7 @@ pub fn pairs_needed(deviation: f64, effect: f64, alpha: f64) -> Option<u32> {
     let enough = |pairs: u32| {
         minimal_detectable(deviation, pairs as usize, alpha).is_some_and(|least| least <= effect)
     };
-    let (mut low, mut high) = (6, PAIRS_MAX);
+    let (mut low, mut high) = (pairs_for_level(alpha), PAIRS_MAX);
     if !enough(high) {
         return None;
     }
@@ -68,5 +75,8 @@ mod tests {
         assert!((34..=40).contains(&pairs), "{pairs}");
         assert_eq!(pairs_needed(0.0, 0.01, 0.05), None);
         assert_eq!(pairs_needed(10.0, 0.001, 0.05), None);
+        // A spread next to nothing needs as many pairs as the level can use at all.
+        assert_eq!(pairs_needed(1e-9, 0.01, 0.05), Some(6));
+        assert_eq!(pairs_needed(1e-9, 0.01, 0.0221), Some(7));
     }
 }

@@ -272,10 +272,9 @@ pub(super) fn stall_causes(
             Text(number::time(own - against)),
             "</td><td class=\"n\">",
             Text(
-                row.lift.map_or_else(
-                    || "-".to_owned(),
-                    |lift| format!("{}x", number::significant(lift))
-                )
+                Some(model::lift_words(row))
+                    .filter(|words| !words.is_empty())
+                    .unwrap_or("-".into())
             ),
             "</td></tr>",
         );

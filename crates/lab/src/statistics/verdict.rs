@@ -1,0 +1,179 @@
+//! From the primary measure's row to one of five verdicts.
+
+use super::compare::{Compared, EPISODES_MIN, Level, SAMPLES_BEYOND_MIN, known_ratio, ratio};
+use super::measure::Measure;
+use super::power::{pairs_for_level, pairs_needed};
+use super::sign_flip::{mean, p_floor, standard_deviation};
+use crate::experiment::document::{
+    Gate, GateStatus, RowKind, SessionDocument, Verdict, VerdictKind,
+};
+
+/// Runs that each copy of an arm must have before the copies are compared.
+const RUNS_PER_COPY_MIN: usize = 2;
+
+/// The verdict that says nothing, for `reasons`.
+#[must_use]
+pub fn inconclusive(reasons: Vec<String>, pairs_needed: Option<u32>) -> Verdict {
+    Verdict {
+        kind: VerdictKind::Inconclusive,
+        is_beyond_margin: false,
+        reasons,
+        pairs_needed,
+        is_below_floor: false,
+    }
+}
+
+/// The reasons of the gates that failed.
+#[must_use]
+pub fn failures(gates: &[Gate]) -> Vec<String> {
+    gates
+        .iter()
+        .filter(|gate| gate.status == GateStatus::Failed)
+        .map(|gate| format!("{}: {}", gate.name, gate.text))
+        .collect()
+}
+
+/// The conclusion on the primary measure's row; the table is in `docs/methodology.md`. Its row must have
+/// been concluded.
+#[must_use]
+pub fn verdict(
+    primary: &Compared,
+    pairs: usize,
+    level: Level,
+    gates: &[Gate],
+    floor: Option<f64>,
+) -> Verdict {
+    let failed = failures(gates);
+    if !failed.is_empty() {
+        return Verdict { kind: VerdictKind::Invalid, ..inconclusive(failed, None) };
+    }
+    let row = &primary.row;
+    let needed = standard_deviation(&primary.differences)
+        .and_then(|deviation| pairs_needed(deviation, level.margin().1, level.alpha));
+    if row.kind == RowKind::NotTested {
+        let reason = format!("{} is a single value of each run and cannot be tested", row.measure);
+        return inconclusive(vec![reason], None);
+    }
+    if primary.differences.is_empty() {
+        let reason = format!("no complete pair holds {}", row.measure);
+        return inconclusive(vec![reason], None);
+    }
+    if row.kind == RowKind::TooFew {
+        let reason = format!(
+            "too little lies beyond {}: each run needs at least {SAMPLES_BEYOND_MIN} samples beyond it, \
+             and stalls at least {EPISODES_MIN} episodes in all",
+            row.measure,
+        );
+        return inconclusive(vec![reason], None);
+    }
+    let kind = match row.kind {
+        RowKind::Better => VerdictKind::Better,
+        RowKind::Worse => VerdictKind::Worse,
+        RowKind::Same => {
+            let (low, high) = primary.equivalence.unwrap_or_default();
+            let reason = format!(
+                "the change lies within {:+.1}% .. {:+.1}% ({:.0}% interval), inside the margin of \
+                 {:.1}%",
+                ratio(low) * 100.0,
+                ratio(high) * 100.0,
+                (1.0 - level.equivalence_alpha()) * 100.0,
+                level.margin_ratio * 100.0
+            );
+            let kind = VerdictKind::NoMaterialDifference;
+            return Verdict { kind, ..inconclusive(vec![reason], None) };
+        }
+        _ => return undecided(primary, pairs, level, needed),
+    };
+    let change = row.change_ratio.unwrap_or(0.0);
+    if let Some(floor) = floor
+        && change.ln_1p().abs() < floor.ln_1p()
+    {
+        let reason = format!(
+            "the change of {:+.1}% is not above this session's noise floor: two copies of one arm \
+             differ by {:.1}%",
+            change * 100.0,
+            floor * 100.0
+        );
+        return Verdict { is_below_floor: true, ..inconclusive(vec![reason], needed) };
+    }
+    let is_beyond_margin = match (row.low_ratio, row.high_ratio) {
+        (Some(low), _) if low > 0.0 => low >= level.margin_ratio,
+        (_, Some(high)) => high <= -level.margin_ratio,
+        _ => false,
+    };
+    Verdict { kind, is_beyond_margin, ..inconclusive(Vec::new(), None) }
+}
+
+/// Why nothing can be said, and what would settle it.
+fn undecided(primary: &Compared, pairs: usize, level: Level, needed: Option<u32>) -> Verdict {
+    let row = &primary.row;
+    let known = primary.differences.len();
+    if p_floor(known) > level.alpha {
+        let least = pairs_for_level(level.alpha);
+        let reason = format!(
+            "{known} pairs cannot be significant: the least p is {:.3}, and {:.3} is asked; at least \
+             {least} pairs are needed",
+            p_floor(known),
+            level.alpha,
+        );
+        return inconclusive(vec![reason], Some(needed.map_or(least, |needed| needed.max(least))));
+    }
+    let mut reasons = Vec::new();
+    let is_significant = row.p_adjusted.is_some_and(|p| p <= level.alpha);
+    if is_significant && row.larger_is_better.is_none() {
+        reasons.push(format!(
+            "{} changed by {:+.1}%, and neither direction of it is better",
+            row.measure,
+            row.change_ratio.unwrap_or(0.0) * 100.0
+        ));
+    } else if is_significant {
+        reasons.push(format!(
+            "transactions that were cut off reach below {}: the smaller side is only known to be \"at \
+             least\" what is shown",
+            row.measure
+        ));
+    }
+    if let Some(least) = row.detectable_ratio {
+        reasons.push(format!(
+            "{pairs} pairs of this spread see changes of {:.1}% or more",
+            least * 100.0
+        ));
+    }
+    if let Some(needed) = needed {
+        reasons.push(format!(
+            "about {needed} pairs would settle the margin of {:.1}%",
+            level.margin_ratio * 100.0
+        ));
+    }
+    if reasons.is_empty() {
+        reasons.push(format!("the pairs do not agree on {}", row.measure));
+    }
+    inconclusive(reasons, needed)
+}
+
+/// The largest difference of the primary measure between the two copies of one arm, as a ratio minus
+/// one; `None` when no arm has at least two runs on each copy.
+#[must_use]
+pub fn floor(document: &SessionDocument, primary: &Measure) -> Option<f64> {
+    let mut most: Option<f64> = None;
+    for arm in 0..u32::try_from(document.arms.len()).unwrap_or(0) {
+        let of = |instance: u32| -> Vec<f64> {
+            document
+                .runs
+                .iter()
+                .filter(|run| run.arm == arm && run.instance == instance)
+                .filter(|run| run.incomplete.is_none())
+                .filter_map(|run| primary.value(run).filter(|value| *value > 0.0))
+                .map(f64::ln)
+                .collect()
+        };
+        let (first, second) = (of(0), of(1));
+        if first.len().min(second.len()) >= RUNS_PER_COPY_MIN
+            && let (Some(a), Some(b)) = (mean(&first), mean(&second))
+            && let Some(apart) = known_ratio((a - b).abs())
+        {
+            most = Some(most.map_or(apart, |most| most.max(apart)));
+        }
+    }
+    most
+}
