@@ -1,6 +1,7 @@
 //! How far a session has come, on stderr: a bar where that is a terminal, else plain lines, and
 //! nothing with `--quiet`.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use evenkeel::runtime::{Instant, Runtime};
 use evenkeel_lab::experiment::document::{Analysis, Arm, Run, VerdictKind};
 use evenkeel_lab::experiment::session::Observer;
 use evenkeel_lab::report::number;
+use evenkeel_lab::text::{terminal, terminal_lines};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Tells of a session.
@@ -83,6 +85,7 @@ impl Observer for Progress {
         if self.first_run.is_none() && text.starts_with("run 1:") {
             self.first_run = Some(self.runtime.now());
         }
+        let text = terminal(text);
         let length = expected_ns.map_or_else(String::new, |ns| format!(" ({})", length(ns)));
         let left = length_left(self.left_ns());
         match &self.bar {
@@ -159,7 +162,13 @@ fn length_left(ns: u64) -> String {
 
 #[allow(clippy::print_stderr, reason = "the one place where progress is told")]
 fn print(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", shown(text));
+}
+
+/// What a terminal gets: names of arms and titles come from files that others write, and servers'
+/// words from servers.
+fn shown(text: &str) -> Cow<'_, str> {
+    terminal_lines(text)
 }
 
 #[cfg(test)]
@@ -172,5 +181,10 @@ mod tests {
         assert_eq!(length(150_000_000_000), "2 min 30 s");
         assert_eq!(length(7_260_000_000_000), "2 h 01 min");
         assert_eq!(length_left(150_000_000_001), "3 min");
+    }
+
+    #[test]
+    fn an_arm_s_name_cannot_speak_to_the_terminal() {
+        assert_eq!(shown("measuring '\u{1b}]0;x\u{7}'\nnext"), "measuring '\\x1b]0;x\\x07'\nnext");
     }
 }

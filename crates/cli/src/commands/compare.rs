@@ -288,7 +288,7 @@ fn conclude(
 
 /// What will be done, how long it takes and what it can see: before it begins.
 fn announce(plan: &Plan, directory: &str) {
-    say(&plan.title);
+    say(&evenkeel_lab::text::terminal(&plan.title));
     for line in estimate::sentences(plan) {
         say(&line);
     }
@@ -333,5 +333,5 @@ fn no_experiment() -> anyhow::Result<Outcome> {
 
 #[allow(clippy::print_stderr, reason = "what is about to happen is no part of the result")]
 fn say(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", evenkeel_lab::text::terminal_lines(text));
 }
