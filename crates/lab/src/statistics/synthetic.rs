@@ -307,6 +307,14 @@ mod tests {
     }
 
     #[test]
+    fn one_pair_is_called_too_few_and_not_missing() {
+        let verdict =
+            crate::statistics::primary_verdict(&SyntheticSession { pairs: 1, ..SESSION }.run());
+        assert_eq!(verdict.kind, VerdictKind::Inconclusive);
+        assert!(verdict.reasons[0].starts_with("1 pair cannot be significant"), "{verdict:?}");
+    }
+
+    #[test]
     fn a_large_regression_is_called_one_and_its_size_is_right() {
         let document = SyntheticSession { injection: Injection::Slower(0.2), ..SESSION }.run();
         let analysis = analyse(&document);

@@ -54,7 +54,9 @@ pub fn verdict(
         let reason = format!("{} is a single value of each run and cannot be tested", row.measure);
         return inconclusive(vec![reason], None);
     }
-    if primary.differences.is_empty() {
+    // One pair has a change, but nothing that could be tested.
+    let is_one_pair = pairs == 1 && row.change_ratio.is_some();
+    if primary.differences.is_empty() && !is_one_pair {
         let reason = format!("no complete pair holds {}", row.measure);
         return inconclusive(vec![reason], None);
     }
@@ -107,11 +109,13 @@ pub fn verdict(
 /// Why nothing can be said, and what would settle it.
 fn undecided(primary: &Compared, pairs: usize, level: Level, needed: Option<u32>) -> Verdict {
     let row = &primary.row;
-    let known = primary.differences.len();
+    // One pair's change is shown, though it is no difference to test.
+    let known = primary.differences.len().max(pairs.min(1));
+    let noun = if known == 1 { "pair" } else { "pairs" };
     if p_floor(known) > level.alpha {
         let least = pairs_for_level(level.alpha);
         let reason = format!(
-            "{known} pairs cannot be significant: the least p is {:.3}, and {:.3} is asked; at least \
+            "{known} {noun} cannot be significant: the least p is {:.3}, and {:.3} is asked; at least \
              {least} pairs are needed",
             p_floor(known),
             level.alpha,
