@@ -38,6 +38,7 @@ fn a_record_of_schema_1_0_stays_readable_in_every_form() {
     let directory = path_text(directory.path());
     for (format, begins) in [
         ("terminal", "VERDICT  INCONCLUSIVE"),
+        ("text", "VERDICT  INCONCLUSIVE"),
         ("markdown", "Do spread checkpoints shorten the worst waits?"),
         ("html", "<!DOCTYPE html>"),
         ("json", "{"),

@@ -29,6 +29,7 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// Text of at most 100 columns
+    #[value(alias = "text")]
     Terminal,
     /// One page for a browser
     Html,
