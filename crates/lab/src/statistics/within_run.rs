@@ -7,8 +7,9 @@
 //! subtracted: both runs have the same arrivals, and what a run does in its course (a cache that fills)
 //! is no uncertainty of their difference.
 //!
-//! Only throughput and the median response are sums or near-means of their seconds; for other measures
-//! the document keeps nothing from which blocks could be made, and the pairs alone decide.
+//! Only throughput is a mean of its seconds. A percentile is not: one second in a stall moves the mean of
+//! the seconds' medians by far more than it moves the run's median, and an interval made from it would
+//! hide every true change of the median. For percentiles the pairs alone decide.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -55,14 +56,12 @@ impl WithinRuns {
 /// Of `measure` over `pairs`; `None` where the timelines cannot tell.
 #[must_use]
 pub fn of(measure: &Measure, pairs: &[Pair<'_>]) -> Option<WithinRuns> {
-    let is_sum = match measure.name() {
-        "throughput" => true,
-        "response_p50" => false,
-        _ => return None,
-    };
+    if measure.name() != "throughput" {
+        return None;
+    }
     let (mut variance, mut degrees) = (0.0, 0.0);
     for (against, run) in pairs {
-        let (a, b) = (blocks(against, run, is_sum)?, blocks(run, against, is_sum)?);
+        let (a, b) = (blocks(against, run)?, blocks(run, against)?);
         let differences: Vec<f64> = b.iter().zip(&a).map(|(b, a)| b - a).collect();
         if differences.len() < BLOCKS_MIN {
             return None;
@@ -77,32 +76,15 @@ pub fn of(measure: &Measure, pairs: &[Pair<'_>]) -> Option<WithinRuns> {
 
 /// The blocks of `run`, each relative to the run's level so that differences are log ratios; as long as
 /// those of its `partner`.
-fn blocks(run: &Run, partner: &Run, is_sum: bool) -> Option<Vec<f64>> {
+fn blocks(run: &Run, partner: &Run) -> Option<Vec<f64>> {
     let seconds = run.timeline.len().min(partner.timeline.len());
     let length = (seconds / 10).clamp(BLOCK_SECONDS.0, BLOCK_SECONDS.1);
     let timeline = run.timeline.get(..seconds)?;
-    let values: Option<Vec<f64>> = timeline
-        .chunks_exact(length)
-        .map(|chunk| if is_sum { sum(chunk) } else { mean_log_median(chunk) })
-        .collect();
-    let values = values?;
-    if !is_sum {
-        return Some(values);
-    }
+    let values: Vec<f64> = timeline.chunks_exact(length).map(finished).collect();
     let level = mean(&values).filter(|level| *level > 0.0)?;
     Some(values.iter().map(|value| value / level).collect())
 }
 
-fn sum(seconds: &[TimelineSecond]) -> Option<f64> {
-    Some(seconds.iter().map(|second| second.finished as f64).sum())
-}
-
-/// Seconds without a transaction have no median and do not count.
-fn mean_log_median(seconds: &[TimelineSecond]) -> Option<f64> {
-    let logs: Vec<f64> = seconds
-        .iter()
-        .filter_map(|second| second.p50_ns)
-        .map(|median| (median.max(1) as f64).ln())
-        .collect();
-    mean(&logs)
+fn finished(seconds: &[TimelineSecond]) -> f64 {
+    seconds.iter().map(|second| second.finished as f64).sum()
 }
