@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'U', long, value_name = "USERNAME")]
     username: Option<String>,
 
-    /// Built-in script: tpcb-like, simple-update or select-only, with a weight after @ (repeatable)
+    /// Built-in script: tpcb-like, simple-update, select-only or "list", with a weight after @ (repeatable)
     #[arg(short = 'b', long = "builtin", value_name = "NAME[@W]")]
     builtins: Vec<String>,
     /// Script file, with a weight after @ (repeatable)
@@ -201,6 +201,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     arguments.foreign.refuse()?;
     if let Some(name) = &arguments.show_script {
         return workload::show(name, &arguments);
+    }
+    if arguments.builtins.iter().any(|name| name == "list") {
+        return Ok(workload::list());
     }
     let seed = options::seed(&arguments.random_seed, &OsRuntime)?;
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());

@@ -4,7 +4,6 @@
 //! and says what.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use evenkeel::runtime::{Instant, Readiness, Runtime};
 
@@ -16,8 +15,8 @@ use crate::measure::record::{Outcome, TransactionRecord};
 use crate::target::{
     Progress, Request, RowSink, Session, StatementError, TargetError, TransactionStatus,
 };
-use crate::workload::evaluate::truth;
 use crate::workload::script::{Capture, Command, Script, SleepDuration, Value, Workload};
+use crate::workload::value::{sleep_units, truth};
 
 /// One client.
 pub(super) struct Client {
@@ -95,9 +94,9 @@ impl Context<'_> {
     /// Keeps what `debug(...)` prints, as pgbench words it. The conductor hands it on; what comes faster
     /// than it does is not kept.
     #[cold]
-    fn debug(&mut self, (script, command): (usize, usize), text: &str) {
+    fn debug(&mut self, (script, command): (usize, u32), text: &str) {
         if self.debug.len() < DEBUG_LINES_MAX {
-            self.debug.push(format!("debug(script={script},command={}): {text}", command + 1));
+            self.debug.push(format!("debug(script={script},command={command}): {text}"));
         }
     }
 
@@ -109,7 +108,7 @@ impl Context<'_> {
 impl Client {
     pub(super) fn new(id: u32, plan: &Plan) -> Self {
         let workload = &plan.workload;
-        let mut variables = vec![Value::Null; workload.symbols.len()];
+        let mut variables = vec![Value::Unset; workload.symbols.len()];
         let mut set = |name: &str, value: i64| {
             if let Some(slot) = workload.symbols.find(name)
                 && let Some(variable) = variables.get_mut(slot.0 as usize)
@@ -274,7 +273,7 @@ impl Client {
                     }
                 }
                 Command::Set { variable, expression } => {
-                    let place = (self.script, self.command);
+                    let place = (self.script, script.number(self.command));
                     let mut print = |text: &str| context.debug(place, text);
                     match self.evaluation.evaluate(expression, &self.variables, &mut print) {
                         Ok(value) => {
@@ -290,7 +289,7 @@ impl Client {
                     continue;
                 }
                 Command::JumpUnless { condition, target } => {
-                    let place = (self.script, self.command);
+                    let place = (self.script, script.number(self.command));
                     let mut print = |text: &str| context.debug(place, text);
                     let is_true = self
                         .evaluation
@@ -312,9 +311,9 @@ impl Client {
                 Command::Sleep { duration, unit_ns } => {
                     let units = match duration {
                         SleepDuration::Constant(units) => Ok(*units),
-                        SleepDuration::Variable(slot) => {
-                            sleep_units(self.variables.get(slot.0 as usize))
-                        }
+                        SleepDuration::Variable(slot) => sleep_units(
+                            self.variables.get(slot.0 as usize).unwrap_or(&Value::Unset),
+                        ),
                     };
                     match units {
                         Ok(units) => {
@@ -488,19 +487,4 @@ fn choose_script(scripts: &[Script], stream: &mut RandomStream) -> usize {
         }
     }
     0
-}
-
-/// A condition's truth, as pgbench coerces it: numbers other than zero are true, NULL is false.
-fn sleep_units(value: Option<&Value>) -> Result<u64, String> {
-    let text: Arc<str> = match value {
-        Some(Value::Int(units)) => {
-            return u64::try_from(*units)
-                .map_err(|_| format!("\\sleep cannot pause for {units}, a negative time"));
-        }
-        Some(Value::Text(text)) => Arc::clone(text),
-        Some(Value::Double(number)) => number.to_string().into(),
-        Some(Value::Bool(truth)) => truth.to_string().into(),
-        Some(Value::Null) | None => "NULL".into(),
-    };
-    text.trim().parse().map_err(|_| format!("\\sleep needs a whole number, not '{text}'"))
 }

@@ -194,6 +194,7 @@ pub(super) fn workload(commands: Vec<Command>) -> Arc<Workload> {
             name: "fake".to_owned(),
             weight: 1,
             lines: (1..).take(commands.len()).collect(),
+            numbers: (1..).take(commands.len()).collect(),
             commands,
         }],
         statements: vec![Statement {

@@ -194,7 +194,7 @@ impl HostReading {
             ("disk_busy_ratio", rate(self.disk_busy_ms, before.disk_busy_ms, 1e-3)),
             ("disk_flushes_per_s", rate(self.disk_flushes, before.disk_flushes, 1.0)),
             ("cpu_busy_ratio", share(self.cpu_busy_ticks, before.cpu_busy_ticks)),
-            ("cpu_steal_ratio", share(self.cpu_steal_ticks, before.cpu_steal_ticks)),
+            ("steal_ratio", share(self.cpu_steal_ticks, before.cpu_steal_ticks)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

@@ -393,7 +393,7 @@ fn load(before: &HostReading, after: &HostReading, seconds: f64) -> Vec<Finding>
         ),
         (
             "steal",
-            "cpu_steal_ratio",
+            "steal_ratio",
             0.005,
             0.03,
             "of processor time taken by the hypervisor",

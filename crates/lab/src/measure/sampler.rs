@@ -394,7 +394,7 @@ fn summary(
         .and_then(|(now, then)| now.checked_sub(then))
         .map(|pages| pages.saturating_mul(page_bytes));
     HostSummary {
-        steal_ratio: value("cpu_steal_ratio"),
+        steal_ratio: value("steal_ratio"),
         foreign_cpus,
         psi_io_some_ratio: value("psi_io_some_ratio"),
         psi_cpu_some_ratio: value("psi_cpu_some_ratio"),

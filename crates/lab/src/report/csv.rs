@@ -16,7 +16,7 @@ use crate::report::text;
 
 /// Columns of the timeline that hold sampled values; fixed, so that files of different sessions and
 /// versions of the server stack.
-const SAMPLES: [&str; 10] = [
+const SAMPLES: [&str; 9] = [
     "dirty_bytes",
     "writeback_bytes",
     "wal_bytes_per_s",
@@ -26,7 +26,6 @@ const SAMPLES: [&str; 10] = [
     "psi_cpu_some_ratio",
     "psi_memory_some_ratio",
     "steal_ratio",
-    "foreign_cpus",
 ];
 
 /// `runs.csv`: one row a run.

@@ -48,7 +48,10 @@ impl Builtin {
         match (found.next(), found.next()) {
             (Some(builtin), None) if !prefix.is_empty() => Ok(builtin),
             (None, _) => {
-                let message = format!("there is no built-in script '{prefix}'; there are {names}");
+                let message = format!(
+                    "there is no built-in script '{}'; there are {names}",
+                    crate::text::excerpt(prefix, 40)
+                );
                 Err(ScriptError::whole("-b", message))
             }
             _ => {
@@ -123,7 +126,10 @@ pub fn name_and_weight<'a>(text: &'a str, option: &str) -> Result<(&'a str, u32)
     match weight.parse() {
         Ok(weight) => Ok((name, weight)),
         Err(_) => {
-            let message = format!("'{weight}' is not a weight (a whole number from 0 on)");
+            let message = format!(
+                "'{}' is not a weight: a whole number from 0 on; add @1 to a name that holds an @",
+                crate::text::excerpt(weight, 40)
+            );
             Err(ScriptError::whole(option, message))
         }
     }

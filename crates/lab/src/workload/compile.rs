@@ -1,44 +1,58 @@
 //! Compiles scripts in pgbench's language into one [`Workload`].
 
+use std::collections::HashSet;
+
 use super::error::ScriptError;
-use super::expression::{CallSiteSource, Expression};
-use super::expression_parser::{self, Context};
-use super::script::{
-    Capture, Command, Piece, Script, SleepDuration, Slot, Statement, StatementId, Symbols, Value,
-    Workload,
-};
-use super::sql_scanner::{self, End};
+use super::expression::CallSiteSource;
+use super::script::{Piece, Script, Slot, Statement, Value, Workload};
+use super::script_parser::ScriptParser;
+use super::source::Source;
+use super::sql_scanner::Part;
 
-/// Largest script, in bytes.
-pub const SCRIPT_BYTES_MAX: usize = 16 << 20;
+/// Variables that the driver sets for each client.
+pub const AUTOMATIC_VARIABLES: [&str; 3] = ["client_id", "random_seed", "default_seed"];
 
-/// Longest line, in bytes.
-pub const LINE_BYTES_MAX: usize = 64 << 10;
-
-/// Deepest nesting of `\if`.
-pub const IF_NESTING_MAX: usize = 64;
+/// More remarks than this nobody reads.
+const REMARKS_MAX: usize = 10;
 
 /// Collects scripts and variables, then gives the workload.
 #[derive(Debug, Default)]
 pub struct Compiler {
-    workload: Workload,
+    pub(super) workload: Workload,
+    sources: Vec<Source>,
     /// Names that get a value: by `\set`, an option, or the driver.
-    defined: std::collections::HashSet<Slot>,
-    /// Where each variable is first used, to say so when nothing defines it.
-    uses: Vec<(Slot, ScriptError)>,
-    has_captures: bool,
+    pub(super) defined: HashSet<Slot>,
+    /// What `\gset` and `\aset` put before the names of columns, which only the server knows.
+    pub(super) prefixes: HashSet<String>,
+    /// Where variables are read, by script.
+    pub(super) reads: Vec<Read>,
+    /// What looks like variables within literals.
+    pub(super) quoted: Vec<(Slot, usize, usize)>,
+    /// Statements whose variables are not sorted out yet.
+    pub(super) drafts: Vec<Draft>,
 }
 
-/// Variables that the driver sets for each client.
-pub const AUTOMATIC_VARIABLES: [&str; 4] = ["client_id", "random_seed", "default_seed", "scale"];
+/// A place where a variable must have a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) slot: Slot,
+    /// Which source.
+    pub(super) script: usize,
+    /// The byte in it.
+    pub(super) offset: usize,
+}
 
-struct OpenIf {
-    line_start: usize,
-    /// The command that jumps when the condition of the branch under way is false.
-    unless: Option<usize>,
-    /// Jumps at branches' ends, to be pointed behind `\endif`.
-    ends: Vec<usize>,
-    has_else: bool,
+/// A statement as it was scanned.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) pieces: Vec<DraftPiece>,
+    pub(super) line: u32,
+}
+
+#[derive(Debug)]
+pub(super) enum DraftPiece {
+    Text(String),
+    Variable { slot: Slot, may_be_sql: bool },
 }
 
 impl Compiler {
@@ -66,489 +80,187 @@ impl Compiler {
         Ok(())
     }
 
+    /// Defines a variable as the option `-D` has it: `name=value`. A `scale` other than the one that is
+    /// defined already, from the target, is refused.
+    ///
+    /// # Errors
+    /// When a part is missing, the name is not one, or the scale is another.
+    pub fn define_option(&mut self, definition: &str) -> Result<(), ScriptError> {
+        let refused = |message: String| Err(ScriptError::whole("-D", message));
+        let (name, value) = match definition.split_once('=') {
+            Some((name, value)) if !name.is_empty() && !value.is_empty() => (name, value),
+            _ => {
+                let shown = crate::text::excerpt(definition, 60);
+                return refused(format!(
+                    "'{shown}': a name, an equals sign and a value are needed"
+                ));
+            }
+        };
+        let scale = self.workload.symbols.find("scale").filter(|_| name == "scale");
+        let found = self.workload.initial.iter().find(|(slot, _)| Some(*slot) == scale);
+        if let Some((_, Value::Int(found))) = found {
+            return match value.trim().parse::<i64>() {
+                Ok(asked) if asked == *found => Ok(()),
+                _ => refused(format!(
+                    "scale is {found} in the database, and cannot be {}; leave it out",
+                    crate::text::excerpt(value, 60)
+                )),
+            };
+        }
+        self.define(name, Value::Text(value.into()))
+    }
+
     /// Adds a script.
     ///
     /// # Errors
     /// The first thing in it that is wrong, with its place.
     pub fn add(&mut self, name: &str, weight: u32, text: &str) -> Result<(), ScriptError> {
-        if text.len() > SCRIPT_BYTES_MAX {
-            let message = format!("a script has at most {} MiB", SCRIPT_BYTES_MAX >> 20);
-            return Err(ScriptError::whole(name, message));
-        }
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut offset = 0;
-        for line in text.split_inclusive('\n') {
-            if line.len() > LINE_BYTES_MAX {
-                let message = format!("a line has at most {} KiB", LINE_BYTES_MAX >> 10);
-                return Err(ScriptError::at(name, text, offset, message));
-            }
-            offset += line.len();
-        }
-        let mut parser = ScriptParser {
-            compiler: self,
-            name,
-            text,
-            at: 0,
-            line: 1,
-            line_counted_to: 0,
-            commands: Vec::new(),
-            lines: Vec::new(),
-            ifs: Vec::new(),
-            pipeline_start: None,
-            last_sql: None,
-        };
-        parser.run()?;
-        let (commands, lines) = (parser.commands, parser.lines);
+        let source = Source::new(name, text)?;
+        let script = self.sources.len();
+        let (commands, lines, numbers) = ScriptParser::new(self, &source, script).run()?;
         if commands.is_empty() {
-            return Err(ScriptError::whole(name, "the script holds no command"));
+            return Err(ScriptError::whole(
+                name,
+                "the script holds no command; write SQL, or a backslash command",
+            ));
         }
-        self.workload.scripts.push(Script { name: name.to_owned(), weight, commands, lines });
+        let name = name.to_owned();
+        self.workload.scripts.push(Script { name, weight, commands, lines, numbers });
+        self.sources.push(source);
         Ok(())
     }
 
     /// The workload.
     ///
     /// # Errors
-    /// When there is no script with a weight, or a variable is used that nothing defines.
-    pub fn finish(self) -> Result<Workload, ScriptError> {
+    /// When there is no script with a weight, or a variable is used that nothing can define.
+    pub fn finish(mut self) -> Result<Workload, ScriptError> {
         if self.workload.scripts.iter().all(|script| script.weight == 0) {
-            return Err(ScriptError::whole("scripts", "no script has a weight above zero"));
+            let message = "no script has a weight above zero; nothing would run";
+            return Err(ScriptError::whole("scripts", message));
         }
-        if !self.has_captures {
-            // Columns captured by \gset have names that only the server knows.
-            for (slot, place) in self.uses {
-                if !self.defined.contains(&slot) {
-                    return Err(place);
-                }
-            }
+        let undefined = self.reads.iter().find(|read| !self.is_definable(read.slot));
+        if let Some(read) = undefined {
+            return Err(self.undefined(*read));
+        }
+        self.remark_quoted();
+        for draft in std::mem::take(&mut self.drafts) {
+            let statement = self.statement(draft);
+            self.workload.statements.push(statement);
         }
         Ok(self.workload)
     }
+
+    /// Whether anything in the run may give the variable a value.
+    fn is_definable(&self, slot: Slot) -> bool {
+        if self.defined.contains(&slot) {
+            return true;
+        }
+        let name = self.workload.symbols.name(slot);
+        self.prefixes.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+    }
+
+    fn undefined(&self, read: Read) -> ScriptError {
+        let name = crate::text::excerpt(self.workload.symbols.name(read.slot), 60);
+        let message = if name == "scale" {
+            "variable 'scale' is not known: the database has no pgbench tables; give it with -s"
+                .to_owned()
+        } else {
+            format!("variable '{name}' is never set; use \\set or -D {name}=...")
+        };
+        match self.sources.get(read.script) {
+            Some(source) => source.error(read.offset, message),
+            None => ScriptError::whole("scripts", message),
+        }
+    }
+
+    /// Says where pgbench would put a value into a literal and we do not.
+    fn remark_quoted(&mut self) {
+        let mut seen = HashSet::new();
+        for (slot, script, offset) in std::mem::take(&mut self.quoted) {
+            if !self.defined.contains(&slot) || !seen.insert((slot, script)) {
+                continue;
+            }
+            if self.workload.remarks.len() >= REMARKS_MAX {
+                return;
+            }
+            let name = crate::text::excerpt(self.workload.symbols.name(slot), 60);
+            let message = format!(
+                ":{name} within a literal is text here; pgbench would replace it in simple mode. To \
+                 have its value, write '...' || :{name} || '...'"
+            );
+            if let Some(source) = self.sources.get(script) {
+                self.workload.remarks.push(source.error(offset, message));
+            }
+        }
+    }
+
+    /// Sorts out which names are variables: where SQL has colons of its own, those that can have a value.
+    fn statement(&self, draft: Draft) -> Statement {
+        let (mut pieces, mut text) = (Vec::new(), String::new());
+        let mut parameters: Vec<Slot> = Vec::new();
+        let mut literal = String::new();
+        for piece in draft.pieces {
+            match piece {
+                DraftPiece::Text(part) => literal.push_str(&part),
+                DraftPiece::Variable { slot, may_be_sql } => {
+                    if may_be_sql && !self.is_definable(slot) {
+                        literal.push(':');
+                        literal.push_str(self.workload.symbols.name(slot));
+                        continue;
+                    }
+                    if !literal.is_empty() {
+                        text.push_str(&literal);
+                        pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                    }
+                    parameters.push(slot);
+                    text.push('$');
+                    text.push_str(&parameters.len().to_string());
+                    pieces.push(Piece::Variable(slot));
+                }
+            }
+        }
+        if !literal.is_empty() || pieces.is_empty() {
+            text.push_str(&literal);
+            pieces.push(Piece::Text(literal));
+        }
+        Statement { pieces, text, parameters, line: draft.line }
+    }
+
+    /// Enters a statement's variables.
+    pub(super) fn draft(&mut self, parts: &[Part<'_>], line: u32, script: usize) {
+        let pieces = parts
+            .iter()
+            .map(|part| match *part {
+                Part::Text(text) => DraftPiece::Text(text.to_owned()),
+                Part::Variable { name, offset, may_be_sql } => {
+                    let slot = self.workload.symbols.slot(name);
+                    if !may_be_sql {
+                        self.reads.push(Read { slot, script, offset });
+                    }
+                    DraftPiece::Variable { slot, may_be_sql }
+                }
+            })
+            .collect();
+        self.drafts.push(Draft { pieces, line });
+    }
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+/// A variable's name: a letter, underscore or any character beyond ASCII, then digits as well.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
-    if !name.is_empty() && name.chars().all(good) {
+    if name.chars().all(good) && !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty()
+    {
         return Ok(());
     }
     Err(format!(
-        "'{}' is not a variable's name: letters, digits and underscores",
-        crate::text::terminal(name)
+        "'{}' is not a variable's name: letters, digits and underscores, no digit first",
+        crate::text::excerpt(name, 60)
     ))
-}
-
-struct ScriptParser<'a> {
-    compiler: &'a mut Compiler,
-    name: &'a str,
-    text: &'a str,
-    at: usize,
-    /// The line at `line_counted_to`, kept up to date so that lines cost nothing to count.
-    line: u32,
-    line_counted_to: usize,
-    commands: Vec<Command>,
-    lines: Vec<u32>,
-    ifs: Vec<OpenIf>,
-    pipeline_start: Option<usize>,
-    /// The SQL command that a `\gset` would belong to.
-    last_sql: Option<usize>,
-}
-
-impl ScriptParser<'_> {
-    fn error(&self, offset: usize, message: impl Into<String>) -> ScriptError {
-        ScriptError::at(self.name, self.text, offset, message)
-    }
-
-    fn line_at(&mut self, offset: usize) -> u32 {
-        if offset >= self.line_counted_to {
-            let between = self.text.as_bytes().get(self.line_counted_to..offset).unwrap_or(b"");
-            self.line += u32::try_from(memchr::memchr_iter(b'\n', between).count()).unwrap_or(0);
-            self.line_counted_to = offset;
-        }
-        self.line
-    }
-
-    fn push(&mut self, command: Command, offset: usize) {
-        let line = self.line_at(offset);
-        self.commands.push(command);
-        self.lines.push(line);
-    }
-
-    fn run(&mut self) -> Result<(), ScriptError> {
-        while self.at < self.text.len() {
-            let before = self.compiler.workload.symbols.len();
-            let scanned =
-                sql_scanner::scan(self.text, self.at, &mut self.compiler.workload.symbols)
-                    .map_err(|(offset, message)| self.error(offset, message))?;
-            let from = self.at;
-            self.at = scanned.next;
-            if let Some(start) = scanned.start {
-                self.note_uses(&scanned.pieces, from, before);
-                self.sql(scanned.pieces, start);
-            }
-            if scanned.end == End::Backslash {
-                self.meta()?;
-            }
-        }
-        if let Some(open) = self.ifs.last() {
-            return Err(self.error(open.line_start, "this \\if has no \\endif"));
-        }
-        if let Some(start) = self.pipeline_start {
-            return Err(self.error(start, "this pipeline is never ended: \\endpipeline is missing"));
-        }
-        Ok(())
-    }
-
-    /// Remembers where variables are first used.
-    fn note_uses(&mut self, pieces: &[Piece], from: usize, _before: usize) {
-        let mut offset = from;
-        for piece in pieces {
-            let Piece::Variable(slot) = piece else { continue };
-            if self.compiler.defined.contains(slot)
-                || self.compiler.uses.iter().any(|(other, _)| other == slot)
-            {
-                continue;
-            }
-            let name = self.compiler.workload.symbols.name(*slot).to_owned();
-            let rest = self.text.get(offset..).unwrap_or("");
-            offset += rest.find(&format!(":{name}")).unwrap_or(0);
-            let message = format!("variable '{name}' is never set; use \\set or -D {name}=...");
-            let place = self.error(offset, message);
-            self.compiler.uses.push((*slot, place));
-        }
-    }
-
-    fn sql(&mut self, pieces: Vec<Piece>, start: usize) {
-        let mut text = String::new();
-        let mut parameters: Vec<Slot> = Vec::new();
-        for piece in &pieces {
-            match piece {
-                Piece::Text(literal) => text.push_str(literal),
-                Piece::Variable(slot) => {
-                    parameters.push(*slot);
-                    text.push_str(&format!("${}", parameters.len()));
-                }
-            }
-        }
-        let line = self.line_at(start);
-        let statements = &mut self.compiler.workload.statements;
-        let statement = StatementId(u32::try_from(statements.len()).unwrap_or(u32::MAX));
-        statements.push(Statement { pieces, text, parameters, line });
-        self.last_sql = Some(self.commands.len());
-        self.push(Command::Sql { statement, capture: Capture::None }, start);
-    }
-
-    /// A backslash command: up to the end of the line, or of the last continued one.
-    fn meta(&mut self) -> Result<(), ScriptError> {
-        let start = self.at;
-        let mut end = start;
-        loop {
-            let rest = self.text.get(end..).unwrap_or("");
-            let Some(newline) = rest.find('\n') else {
-                end = self.text.len();
-                break;
-            };
-            let line = rest.get(..newline).unwrap_or("");
-            if line.trim_end_matches('\r').ends_with('\\') {
-                end += newline + 1;
-                continue;
-            }
-            end += newline;
-            break;
-        }
-        let body = self.text.get(start + 1..end).unwrap_or("");
-        self.at = end;
-        let word_len =
-            body.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(body.len());
-        let (word, rest) = body.split_at(word_len);
-        let arguments = Arguments { text: rest, offset: start + 1 + word_len };
-        match word.to_ascii_lowercase().as_str() {
-            "set" => self.set(start, arguments),
-            "sleep" => self.sleep(start, arguments),
-            "gset" | "aset" => self.capture(word, start, arguments),
-            "if" => {
-                let nested = self.ifs.len();
-                if nested >= IF_NESTING_MAX {
-                    let message = format!("\\if nests at most {IF_NESTING_MAX} deep");
-                    return Err(self.error(start, message));
-                }
-                self.ifs.push(OpenIf {
-                    line_start: start,
-                    unless: None,
-                    ends: Vec::new(),
-                    has_else: false,
-                });
-                self.branch(start, arguments)
-            }
-            "elif" => {
-                self.close_branch("\\elif", start)?;
-                self.branch(start, arguments)
-            }
-            "else" => {
-                self.no_arguments("\\else", &arguments)?;
-                self.close_branch("\\else", start)?;
-                if let Some(open) = self.ifs.last_mut() {
-                    open.has_else = true;
-                }
-                Ok(())
-            }
-            "endif" => {
-                self.no_arguments("\\endif", &arguments)?;
-                let Some(open) = self.ifs.pop() else {
-                    return Err(self.error(start, "\\endif without \\if"));
-                };
-                let here = self.commands.len();
-                for jump in open.ends.into_iter().chain(open.unless) {
-                    self.point(jump, here);
-                }
-                self.last_sql = None;
-                Ok(())
-            }
-            "startpipeline" => {
-                self.no_arguments("\\startpipeline", &arguments)?;
-                if self.pipeline_start.is_some() {
-                    return Err(self.error(start, "a pipeline is open already"));
-                }
-                self.pipeline_start = Some(start);
-                self.push(Command::StartPipeline, start);
-                Ok(())
-            }
-            "syncpipeline" => {
-                self.no_arguments("\\syncpipeline", &arguments)?;
-                if self.pipeline_start.is_none() {
-                    return Err(self.error(start, "\\syncpipeline outside of a pipeline"));
-                }
-                self.push(Command::SyncPipeline, start);
-                Ok(())
-            }
-            "endpipeline" => {
-                self.no_arguments("\\endpipeline", &arguments)?;
-                if self.pipeline_start.take().is_none() {
-                    return Err(self.error(start, "\\endpipeline without \\startpipeline"));
-                }
-                self.push(Command::EndPipeline, start);
-                Ok(())
-            }
-            "shell" | "setshell" => Err(self.error(
-                start,
-                format!(
-                    "\\{word} is refused: a script that starts programs measures them instead of the \
-                     server, and could do anything; compute the value with \\set or pass it with -D"
-                ),
-            )),
-            "" => Err(self.error(start, "a backslash must be followed by a command")),
-            _ => Err(self.error(
-                start,
-                format!(
-                    "there is no command \\{word}; there are \\set, \\sleep, \\gset, \\aset, \\if, \
-                     \\elif, \\else, \\endif, \\startpipeline, \\syncpipeline, \\endpipeline"
-                ),
-            )),
-        }
-    }
-
-    fn no_arguments(&self, command: &str, arguments: &Arguments<'_>) -> Result<(), ScriptError> {
-        match arguments.clone().word() {
-            None => Ok(()),
-            Some((offset, _)) => Err(self.error(offset, format!("{command} takes no argument"))),
-        }
-    }
-
-    fn expression(&mut self, arguments: &Arguments<'_>) -> Result<Expression, ScriptError> {
-        let line = self.line_at(arguments.offset);
-        let workload = &mut self.compiler.workload;
-        let mut context = Context {
-            symbols: &mut workload.symbols,
-            call_sites: &mut workload.call_sites,
-            script: self.name,
-            line,
-        };
-        let root = expression_parser::parse(arguments.text, &mut context)
-            .map_err(|(offset, message)| self.error(arguments.offset + offset, message))?;
-        Ok(Expression { root })
-    }
-
-    fn set(&mut self, start: usize, mut arguments: Arguments<'_>) -> Result<(), ScriptError> {
-        let Some((offset, name)) = arguments.word() else {
-            return Err(self.error(start, "\\set needs a variable and an expression"));
-        };
-        check_name(name).map_err(|message| self.error(offset, message))?;
-        if arguments.is_empty() {
-            return Err(self.error(offset, format!("\\set {name} needs an expression")));
-        }
-        let expression = self.expression(&arguments)?;
-        let variable = self.compiler.workload.symbols.slot(name);
-        self.compiler.defined.insert(variable);
-        self.push(Command::Set { variable, expression }, start);
-        Ok(())
-    }
-
-    fn sleep(&mut self, start: usize, mut arguments: Arguments<'_>) -> Result<(), ScriptError> {
-        let Some((offset, duration)) = arguments.word() else {
-            return Err(self.error(start, "\\sleep needs a duration"));
-        };
-        // pgbench accepts the unit directly behind a number, as in `\sleep 10ms`.
-        let digits = duration.find(|c: char| !c.is_ascii_digit()).unwrap_or(duration.len());
-        let (number, attached) = duration.split_at(digits);
-        let (duration, attached) = if let Some(name) = duration.strip_prefix(':') {
-            check_name(name).map_err(|message| self.error(offset, message))?;
-            (SleepDuration::Variable(self.compiler.workload.symbols.slot(name)), "")
-        } else {
-            match number.parse() {
-                Ok(units) => (SleepDuration::Constant(units), attached),
-                Err(_) => {
-                    return Err(self.error(offset, "\\sleep needs a whole number or a :variable"));
-                }
-            }
-        };
-        let (unit_offset, unit) = match arguments.word() {
-            Some((offset, unit)) if attached.is_empty() => (offset, unit),
-            Some((offset, _)) => return Err(self.error(offset, "\\sleep has one unit")),
-            None => (offset + digits, attached),
-        };
-        let unit_ns = match unit.to_ascii_lowercase().as_str() {
-            "us" => 1_000,
-            "ms" => 1_000_000,
-            "s" | "" => 1_000_000_000,
-            _ => return Err(self.error(unit_offset, "the unit of \\sleep is us, ms or s")),
-        };
-        if let Some((offset, _)) = arguments.word() {
-            return Err(self.error(offset, "\\sleep takes a duration and a unit"));
-        }
-        self.push(Command::Sleep { duration, unit_ns }, start);
-        Ok(())
-    }
-
-    fn capture(
-        &mut self,
-        word: &str,
-        start: usize,
-        mut arguments: Arguments<'_>,
-    ) -> Result<(), ScriptError> {
-        let prefix = arguments.word().map_or(String::new(), |(_, prefix)| prefix.to_owned());
-        if let Some((offset, _)) = arguments.word() {
-            return Err(self.error(offset, format!("\\{word} takes one prefix")));
-        }
-        if self.pipeline_start.is_some() {
-            return Err(self.error(start, format!("\\{word} is not allowed in a pipeline")));
-        }
-        let Some(Command::Sql { capture, .. }) =
-            self.last_sql.and_then(|index| self.commands.get_mut(index))
-        else {
-            return Err(self.error(start, format!("\\{word} must follow a SQL command")));
-        };
-        if *capture != Capture::None {
-            return Err(
-                self.error(start, format!("\\{word} follows a command that has one already"))
-            );
-        }
-        *capture = if word.eq_ignore_ascii_case("gset") {
-            Capture::GSet { prefix }
-        } else {
-            Capture::ASet { prefix }
-        };
-        self.last_sql = None;
-        self.compiler.has_captures = true;
-        Ok(())
-    }
-
-    /// The condition of `\if` or `\elif`.
-    fn branch(&mut self, start: usize, arguments: Arguments<'_>) -> Result<(), ScriptError> {
-        if arguments.is_empty() {
-            return Err(self.error(start, "a condition is missing"));
-        }
-        let condition = self.expression(&arguments)?;
-        let here = self.commands.len();
-        if let Some(open) = self.ifs.last_mut() {
-            open.unless = Some(here);
-        }
-        self.push(Command::JumpUnless { condition, target: usize::MAX }, start);
-        self.last_sql = None;
-        Ok(())
-    }
-
-    /// The end of the branch under way, at `\elif` or `\else`.
-    fn close_branch(&mut self, word: &str, start: usize) -> Result<(), ScriptError> {
-        match self.ifs.last() {
-            None => return Err(self.error(start, format!("{word} without \\if"))),
-            Some(open) if open.has_else => {
-                return Err(self.error(start, format!("{word} behind \\else")));
-            }
-            Some(_) => {}
-        }
-        self.push(Command::Jump { target: usize::MAX }, start);
-        let here = self.commands.len();
-        let unless = self.ifs.last_mut().and_then(|open| {
-            open.ends.push(here - 1);
-            open.unless.take()
-        });
-        if let Some(unless) = unless {
-            self.point(unless, here);
-        }
-        self.last_sql = None;
-        Ok(())
-    }
-
-    /// Points the jump at `command` to `place`.
-    fn point(&mut self, command: usize, place: usize) {
-        if let Some(Command::Jump { target } | Command::JumpUnless { target, .. }) =
-            self.commands.get_mut(command)
-        {
-            *target = place;
-        }
-    }
-}
-
-/// What follows a backslash command's name.
-#[derive(Clone, Debug)]
-struct Arguments<'a> {
-    text: &'a str,
-    /// Of the text, in the script.
-    offset: usize,
-}
-
-impl<'a> Arguments<'a> {
-    /// Skips spaces and continued line ends.
-    fn skip_space(&mut self) {
-        loop {
-            let trimmed = self.text.trim_start();
-            let trimmed = match trimmed.strip_prefix('\\') {
-                Some(after) if after.starts_with(['\n', '\r']) => after,
-                _ => trimmed,
-            };
-            let skipped = self.text.len() - trimmed.len();
-            if skipped == 0 {
-                return;
-            }
-            self.text = trimmed;
-            self.offset += skipped;
-        }
-    }
-
-    fn word(&mut self) -> Option<(usize, &'a str)> {
-        self.skip_space();
-        let len = self.text.find(char::is_whitespace).unwrap_or(self.text.len());
-        if len == 0 {
-            return None;
-        }
-        let (word, rest) = self.text.split_at(len);
-        let offset = self.offset;
-        (self.text, self.offset) = (rest, offset + len);
-        Some((offset, word))
-    }
-
-    fn is_empty(&self) -> bool {
-        self.clone().word().is_none()
-    }
 }
 
 /// The audits' names of all call sites, by their number.
 #[must_use]
 pub fn call_site_names(sources: &[CallSiteSource]) -> Vec<String> {
     sources.iter().map(|site| format!("{}:{}: {}", site.script, site.line, site.text)).collect()
-}
-
-/// An empty table of names, for tests and tools.
-#[must_use]
-pub fn no_symbols() -> Symbols {
-    Symbols::default()
 }

@@ -69,16 +69,21 @@ impl fmt::Display for ScriptError {
         writeln!(f, "{origin}:{}:{}: {}", self.line, self.column, self.message)?;
         let column = self.column as usize;
         let skipped = column.saturating_sub(SHOWN_CHARACTERS * 2 / 3);
-        // Tabs and control characters would move the caret away from what it points at.
+        // Each character is shown as one, so that the caret stands below what it points at: tabs, control
+        // characters and marks that rearrange text would move it.
         let shown: String = self
             .text
             .chars()
             .skip(skipped)
             .take(SHOWN_CHARACTERS)
-            .map(|c| if c.is_control() { ' ' } else { c })
+            .map(|c| match c {
+                _ if c.is_whitespace() => ' ',
+                _ if crate::text::terminal(c.encode_utf8(&mut [0; 4])).chars().eq([c]) => c,
+                _ => '?',
+            })
             .collect();
         let lead = if skipped > 0 { "..." } else { "" };
-        writeln!(f, "  {lead}{}", crate::text::terminal(&shown))?;
+        writeln!(f, "  {lead}{}", shown.trim_end())?;
         let indent = column.saturating_sub(1).saturating_sub(skipped) + lead.len();
         write!(f, "  {}^", " ".repeat(indent))
     }

@@ -1,16 +1,11 @@
-//! Evaluates expressions with pgbench's types and rules (`src/bin/pgbench/pgbench.c`,
-//! `evalStandardFunc`, `evalLazyFunc`).
-//!
-//! # Rules
-//!
-//! 1. An argument that is NULL makes the result NULL, except for `IS`, `debug` and `CASE`.
-//! 2. Integers have 64 bits, and an overflow is an error, never a wrap. One double makes an
-//!    arithmetic or comparing operator work in doubles; `%`, bits and shifts are for integers.
-//! 3. A variable that holds text is read as null, a truth value, an integer or a double when it is
-//!    used, as pgbench reads values of `-D` and `\gset`.
+//! Evaluates expressions as pgbench does (`src/bin/pgbench/pgbench.c`, `evaluateExpr`).
 
-use super::expression::{Binary, DrawFunction, Expression, Function, Node};
+use std::fmt;
+
+use super::arithmetic::{as_bool, as_double, as_int, binary, extreme, is_true, not, unary};
+use super::expression::{DrawFunction, Expression, Operation, Place, Scalar};
 use super::script::Value;
+use super::value::{scalar, shown};
 use crate::distribution::{
     ArgumentError, CallSite, DistributionSpec, RandomStream, hash_fnv1a, hash_murmur2,
 };
@@ -24,9 +19,33 @@ pub struct Draws {
     pub call_sites: Vec<CallSite>,
 }
 
-/// An expression that has no value.
+/// An expression that has no value, and where that shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvaluationError {
+    /// What is wrong.
+    pub fault: Fault,
+    /// Of the operator, function or variable.
+    pub place: Place,
+    /// The variable's name, where the fault is one's.
+    pub variable: Option<String>,
+}
+
+impl fmt::Display for EvaluationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.variable, &self.fault) {
+            (Some(name), Fault::Undefined) => write!(f, "undefined variable \"{name}\"")?,
+            (Some(name), fault) => write!(f, "variable \"{name}\": {fault}")?,
+            (None, fault) => write!(f, "{fault}")?,
+        }
+        write!(f, " at {}:{}", self.place.line, self.place.column)
+    }
+}
+
+impl std::error::Error for EvaluationError {}
+
+/// Why an expression has no value. Words as in pgbench, so that they can be looked up.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum EvaluationError {
+pub enum Fault {
     /// A value of the wrong type.
     #[error("cannot coerce {from} to {to}")]
     Coercion {
@@ -42,374 +61,192 @@ pub enum EvaluationError {
     #[error("division by zero")]
     DivisionByZero,
     /// A double too large for an integer.
-    #[error("double to int overflow for {0}")]
+    #[error("double to int overflow for {0:.6}")]
     DoubleToInt(f64),
+    /// The range of a random function has more than 2^63 - 1 values.
+    #[error("random range is too large")]
+    RangeTooLarge,
     /// An argument a random function cannot work with.
     #[error("{0}")]
     Argument(#[from] ArgumentError),
-    /// A variable whose text is no number.
-    #[error("malformed variable value: \"{0}\" is not null, a truth value or a number")]
+    /// A variable whose text is no value.
+    #[error("malformed value \"{0}\": neither null, a truth value nor a number")]
     Malformed(String),
+    /// A variable whose text is a number too large.
+    #[error("value \"{0}\" is out of range for type {1}")]
+    OutOfRange(String, &'static str),
     /// A variable that has not been set.
-    #[error("a variable is used before it is set")]
+    #[error("undefined variable")]
     Undefined,
-    /// A call site that the run does not know: a fault of ours.
+    /// An expression of another run: a fault of ours.
     #[error("the expression belongs to another run")]
     Foreign,
 }
 
-type Result<T> = std::result::Result<T, EvaluationError>;
+/// Stacks up to this height lie on the thread's own stack.
+const USUAL_HEIGHT: usize = 12;
 
 /// The value of `expression` over a client's `variables`. `debug(...)` hands its values to `print`.
 ///
 /// # Errors
-/// When the expression has no value, as rule 2 says.
+/// When the expression has no value, with the place.
 #[inline]
 pub fn evaluate(
     expression: &Expression,
     variables: &[Value],
     draws: &mut Draws,
     print: &mut dyn FnMut(&str),
-) -> Result<Value> {
-    Evaluator { variables, draws, print }.node(&expression.root)
-}
-
-/// Whether `value` counts as true in `\if` and `CASE`: true and numbers other than zero do, NULL does
-/// not.
-///
-/// # Errors
-/// When it is text that is no number.
-pub fn truth(value: &Value) -> Result<bool> {
-    Ok(match value {
-        Value::Null => false,
-        Value::Bool(value) => *value,
-        Value::Int(value) => *value != 0,
-        Value::Double(value) => *value != 0.0,
-        Value::Text(text) => return truth(&typed(text)?),
-    })
-}
-
-/// Reads the text of a variable as pgbench does.
-fn typed(text: &str) -> Result<Value> {
-    let is = |word: &str| text.eq_ignore_ascii_case(word);
-    // Prefixes are as good as the words, but "o" could be on or off.
-    let prefixes = |word: &str| {
-        !text.is_empty()
-            && word.get(..text.len()).is_some_and(|head| head.eq_ignore_ascii_case(text))
-    };
-    if is("null") {
-        Ok(Value::Null)
-    } else if prefixes("true") || prefixes("yes") || is("on") {
-        Ok(Value::Bool(true))
-    } else if prefixes("false") || prefixes("no") || is("off") || is("of") {
-        Ok(Value::Bool(false))
-    } else if let Ok(value) = text.parse::<i64>() {
-        Ok(Value::Int(value))
-    } else if let Ok(value) = text.trim_start().parse::<f64>() {
-        Ok(Value::Double(value))
+) -> Result<Value, Box<EvaluationError>> {
+    let mut at = 0;
+    let result = if expression.height <= USUAL_HEIGHT {
+        let mut stack = [Scalar::Null; USUAL_HEIGHT];
+        run(expression, variables, draws, print, &mut stack, &mut at)
     } else {
-        Err(EvaluationError::Malformed(crate::text::terminal(text).into_owned()))
+        let mut stack = vec![Scalar::Null; expression.height];
+        run(expression, variables, draws, print, &mut stack, &mut at)
+    };
+    match result {
+        Ok(value) => Ok(value.into()),
+        Err(fault) => Err(failed(expression, at, fault)),
     }
 }
 
-fn name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Int(_) => "int",
-        Value::Double(_) => "double",
-        Value::Text(_) => "text",
-    }
+#[cold]
+fn failed(expression: &Expression, at: usize, fault: Fault) -> Box<EvaluationError> {
+    let place = expression.places.get(at).copied().unwrap_or_default();
+    let variable = match expression.code.get(at) {
+        Some(Operation::Load(slot)) => expression
+            .names
+            .iter()
+            .find(|(other, _)| other == slot)
+            .map(|(_, name)| crate::text::terminal(name).into_owned()),
+        _ => None,
+    };
+    Box::new(EvaluationError { fault, place, variable })
 }
 
-fn as_int(value: &Value) -> Result<i64> {
-    match value {
-        Value::Int(value) => Ok(*value),
-        Value::Double(value) => {
-            let rounded = value.round_ties_even();
-            // 2^63 itself is a double and no i64.
-            if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded) {
-                Ok(rounded as i64)
-            } else {
-                Err(EvaluationError::DoubleToInt(*value))
-            }
-        }
-        other => Err(EvaluationError::Coercion { from: name(other), to: "int" }),
-    }
-}
-
-fn as_double(value: &Value) -> Result<f64> {
-    match value {
-        Value::Double(value) => Ok(*value),
-        Value::Int(value) => Ok(*value as f64),
-        other => Err(EvaluationError::Coercion { from: name(other), to: "double" }),
-    }
-}
-
-fn as_bool(value: &Value) -> Result<bool> {
-    match value {
-        Value::Bool(value) => Ok(*value),
-        other => Err(EvaluationError::Coercion { from: name(other), to: "boolean" }),
-    }
-}
-
-struct Evaluator<'a> {
-    variables: &'a [Value],
-    draws: &'a mut Draws,
-    print: &'a mut dyn FnMut(&str),
-}
-
-impl Evaluator<'_> {
-    fn node(&mut self, node: &Node) -> Result<Value> {
-        Ok(match node {
-            Node::Constant(value) => value.clone(),
-            Node::Variable(slot) => match self.variables.get(slot.0 as usize) {
-                Some(Value::Text(text)) => typed(text)?,
-                Some(value) => value.clone(),
-                None => return Err(EvaluationError::Undefined),
-            },
-            Node::Binary(operator, left, right) => {
-                let (left, right) = (self.node(left)?, self.node(right)?);
-                binary(*operator, &left, &right)?
-            }
-            Node::Call(function, arguments) => self.call(*function, arguments)?,
-            Node::Draw(function, site, arguments) => self.draw(*function, *site, arguments)?,
-            Node::Not(operand) => match self.node(operand)? {
-                Value::Null => Value::Null,
-                value => Value::Bool(!as_bool(&value)?),
-            },
-            Node::And(left, right) => self.connective(left, right, false)?,
-            Node::Or(left, right) => self.connective(left, right, true)?,
-            Node::Is(operand, wanted) => Value::Bool(self.node(operand)? == *wanted),
-            Node::Debug(operand) => {
-                let value = self.node(operand)?;
-                (self.print)(&shown(&value));
-                value
-            }
-            Node::Case(arms, otherwise) => {
-                for (condition, result) in arms {
-                    let condition = self.node(condition)?;
-                    if truth(&condition)? {
-                        return self.node(result);
-                    }
-                }
-                self.node(otherwise)?
-            }
-        })
-    }
-
-    /// AND (`decides` is false) and OR (true): the right side is not looked at once the left decides.
-    fn connective(&mut self, left: &Node, right: &Node, decides: bool) -> Result<Value> {
-        for side in [left, right] {
-            match self.node(side)? {
-                Value::Null => return Ok(Value::Null),
-                value if as_bool(&value)? == decides => return Ok(Value::Bool(decides)),
-                _ => {}
-            }
-        }
-        Ok(Value::Bool(!decides))
-    }
-
-    fn call(&mut self, function: Function, arguments: &[Node]) -> Result<Value> {
-        match (function, arguments) {
-            (Function::Pi, _) => Ok(Value::Double(std::f64::consts::PI)),
-            (Function::Greatest | Function::Least, _) => self.extreme(function, arguments),
-            (_, [argument]) => match self.node(argument)? {
-                Value::Null => Ok(Value::Null),
-                value => unary(function, &value),
-            },
-            (_, [left, right]) => {
-                let (left, right) = (self.node(left)?, self.node(right)?);
-                if left == Value::Null || right == Value::Null {
-                    return Ok(Value::Null);
-                }
-                match function {
-                    Function::Mod => binary(Binary::Modulo, &left, &right),
-                    Function::Pow => Ok(Value::Double(as_double(&left)?.powf(as_double(&right)?))),
-                    Function::HashFnv1a => {
-                        Ok(Value::Int(hash_fnv1a(as_int(&left)?, as_int(&right)?)))
-                    }
-                    Function::HashMurmur2 => {
-                        Ok(Value::Int(hash_murmur2(as_int(&left)?, as_int(&right)?)))
-                    }
-                    // The parser has checked the number of arguments.
-                    _ => Err(EvaluationError::Foreign),
-                }
-            }
-            _ => Err(EvaluationError::Foreign),
-        }
-    }
-
-    /// Integers only give an integer; one double makes all doubles.
-    fn extreme(&mut self, function: Function, arguments: &[Node]) -> Result<Value> {
-        let values: Vec<Value> =
-            arguments.iter().map(|argument| self.node(argument)).collect::<Result<_>>()?;
-        if values.contains(&Value::Null) {
-            return Ok(Value::Null);
-        }
-        let is_greatest = function == Function::Greatest;
-        if values.iter().any(|value| matches!(value, Value::Double(_))) {
-            let doubles = values.iter().map(as_double).collect::<Result<Vec<_>>>()?;
-            let pick = if is_greatest { f64::max } else { f64::min };
-            let first = doubles.first().copied().unwrap_or(0.0);
-            return Ok(Value::Double(doubles.into_iter().fold(first, pick)));
-        }
-        let integers = values.iter().map(as_int).collect::<Result<Vec<_>>>()?;
-        let picked = if is_greatest { integers.iter().max() } else { integers.iter().min() };
-        Ok(Value::Int(picked.copied().unwrap_or(0)))
-    }
-
-    #[inline]
-    fn draw(
-        &mut self,
-        function: DrawFunction,
-        site: super::expression::CallSiteId,
-        arguments: &[Node],
-    ) -> Result<Value> {
-        let mut values = [Value::Null, Value::Null, Value::Null];
-        for (place, argument) in values.iter_mut().zip(arguments) {
-            *place = self.node(argument)?;
-            if *place == Value::Null {
-                return Ok(Value::Null);
-            }
-        }
-        let [first, second, third] = &values;
-        let (low, high) = (as_int(first)?, as_int(second)?);
-        let spec = match function {
-            DrawFunction::Random => DistributionSpec::Uniform,
-            DrawFunction::Gaussian => DistributionSpec::Gaussian { parameter: as_double(third)? },
-            DrawFunction::Exponential => {
-                DistributionSpec::Exponential { parameter: as_double(third)? }
-            }
-            DrawFunction::Zipfian => {
-                DistributionSpec::Zipfian { exponent: as_double(third)?, scattered: false }
-            }
-            DrawFunction::Permute => {
-                let seed = as_int(third)?;
-                let site = self
-                    .draws
-                    .call_sites
-                    .get_mut(site.0 as usize)
-                    .ok_or(EvaluationError::Foreign)?;
-                return Ok(Value::Int(site.permute(low, high, seed)?));
-            }
+/// Runs the code; `at` is left at the operation that failed. The parser has computed the stack's
+/// height, so that an access outside of it is a fault of ours and reported as such.
+#[inline]
+fn run(
+    expression: &Expression,
+    variables: &[Value],
+    draws: &mut Draws,
+    print: &mut dyn FnMut(&str),
+    stack: &mut [Scalar],
+    at: &mut usize,
+) -> Result<Scalar, Fault> {
+    let code = &*expression.code;
+    // Values on the stack.
+    let mut len = 0_usize;
+    while let Some(operation) = code.get(*at) {
+        let count = match operation {
+            Operation::Constant(_) | Operation::Load(_) | Operation::Jump(_) => 0,
+            Operation::Not
+            | Operation::Is(_)
+            | Operation::Unary(_)
+            | Operation::Debug
+            | Operation::Connect { .. }
+            | Operation::Truth
+            | Operation::JumpUnless(_) => 1,
+            Operation::Binary(_) | Operation::Hash { .. } => 2,
+            Operation::Extreme { count, .. } => usize::from(*count),
+            Operation::Draw(DrawFunction::Random, _) => 2,
+            Operation::Draw(..) => 3,
         };
-        let Draws { stream, call_sites } = &mut *self.draws;
-        let site = call_sites.get_mut(site.0 as usize).ok_or(EvaluationError::Foreign)?;
-        Ok(Value::Int(site.draw(stream, spec, low, high)?))
+        let base = len.wrapping_sub(count);
+        let operands = stack.get(base..len).unwrap_or(&[]);
+        let result = match (operation, operands) {
+            (Operation::Constant(value), _) => *value,
+            (Operation::Load(slot), _) => match variables.get(slot.0 as usize) {
+                Some(Value::Int(value)) => Scalar::Int(*value),
+                Some(value) => scalar(value)?,
+                None => return Err(Fault::Undefined),
+            },
+            (Operation::Binary(operator), [left, right]) => binary(*operator, *left, *right)?,
+            (Operation::Draw(function, site), [first, second, rest @ ..]) => {
+                let site = draws.call_sites.get_mut(site.0 as usize).ok_or(Fault::Foreign)?;
+                let third = rest.first().copied();
+                draw(*function, site, &mut draws.stream, (*first, *second, third))?
+            }
+            (Operation::Unary(function), [value]) => unary(*function, *value)?,
+            (Operation::Not, [value]) => not(*value)?,
+            (Operation::Is(wanted), [value]) => Scalar::Bool(value == wanted),
+            (Operation::Hash { is_murmur2 }, [value, seed]) => hash(*is_murmur2, *value, *seed)?,
+            (Operation::Extreme { is_greatest, .. }, values) => extreme(*is_greatest, values)?,
+            (Operation::Debug, [value]) => {
+                print(&shown(*value));
+                *value
+            }
+            (Operation::Truth, [value]) => match *value {
+                Scalar::Null => Scalar::Null,
+                value => Scalar::Bool(as_bool(value)?),
+            },
+            (Operation::Connect { decides, target }, [value]) => {
+                let stays = *value == Scalar::Null || as_bool(*value)? == *decides;
+                if stays {
+                    *at = *target as usize;
+                } else {
+                    len = base;
+                    *at += 1;
+                }
+                continue;
+            }
+            (Operation::JumpUnless(target), [value]) => {
+                let goes_on = is_true(*value);
+                len = base;
+                *at = if goes_on { *at + 1 } else { *target as usize };
+                continue;
+            }
+            (Operation::Jump(target), _) => {
+                *at = *target as usize;
+                continue;
+            }
+            _ => return Err(Fault::Foreign),
+        };
+        *stack.get_mut(base).ok_or(Fault::Foreign)? = result;
+        len = base + 1;
+        *at += 1;
     }
+    stack.first().copied().filter(|_| len == 1).ok_or(Fault::Foreign)
 }
 
-fn unary(function: Function, value: &Value) -> Result<Value> {
-    Ok(match function {
-        Function::Abs => match value {
-            Value::Double(value) => Value::Double(value.abs()),
-            other => {
-                Value::Int(as_int(other)?.checked_abs().ok_or(EvaluationError::Overflow("abs"))?)
-            }
-        },
-        Function::Double => Value::Double(as_double(value)?),
-        Function::Exp => Value::Double(as_double(value)?.exp()),
-        Function::Int => Value::Int(as_int(value)?),
-        Function::Ln => Value::Double(as_double(value)?.ln()),
-        Function::Sqrt => Value::Double(as_double(value)?.sqrt()),
-        _ => return Err(EvaluationError::Foreign),
-    })
+fn hash(is_murmur2: bool, value: Scalar, seed: Scalar) -> Result<Scalar, Fault> {
+    if value == Scalar::Null || seed == Scalar::Null {
+        return Ok(Scalar::Null);
+    }
+    let (value, seed) = (as_int(value)?, as_int(seed)?);
+    let hash = if is_murmur2 { hash_murmur2(value, seed) } else { hash_fnv1a(value, seed) };
+    Ok(Scalar::Int(hash))
 }
 
 #[inline]
-fn binary(operator: Binary, left: &Value, right: &Value) -> Result<Value> {
-    use Binary as B;
-    if *left == Value::Null || *right == Value::Null {
-        return Ok(Value::Null);
+fn draw(
+    function: DrawFunction,
+    site: &mut CallSite,
+    stream: &mut RandomStream,
+    (first, second, third): (Scalar, Scalar, Option<Scalar>),
+) -> Result<Scalar, Fault> {
+    if first == Scalar::Null || second == Scalar::Null || third == Some(Scalar::Null) {
+        return Ok(Scalar::Null);
     }
-    let is_double = matches!(left, Value::Double(_)) || matches!(right, Value::Double(_));
-    let overloaded = matches!(
-        operator,
-        B::Add
-            | B::Subtract
-            | B::Multiply
-            | B::Divide
-            | B::Equal
-            | B::NotEqual
-            | B::Less
-            | B::LessOrEqual
-    );
-    if is_double && overloaded {
-        let (left, right) = (as_double(left)?, as_double(right)?);
-        #[allow(clippy::float_cmp, reason = "the language's = compares doubles exactly")]
-        return Ok(match operator {
-            B::Add => Value::Double(left + right),
-            B::Subtract => Value::Double(left - right),
-            B::Multiply => Value::Double(left * right),
-            B::Divide => Value::Double(left / right),
-            B::Equal => Value::Bool(left == right),
-            B::NotEqual => Value::Bool(left != right),
-            B::Less => Value::Bool(left < right),
-            _ => Value::Bool(left <= right),
-        });
+    let (low, high) = (as_int(first)?, as_int(second)?);
+    let third = || third.ok_or(Fault::Foreign);
+    if function == DrawFunction::Permute {
+        return Ok(Scalar::Int(site.permute(low, high, as_int(third()?)?)?));
     }
-    let (left, right) = (as_int(left)?, as_int(right)?);
-    let checked =
-        |value: Option<i64>, name| value.map(Value::Int).ok_or(EvaluationError::Overflow(name));
-    match operator {
-        B::Add => checked(left.checked_add(right), "add"),
-        B::Subtract => checked(left.checked_sub(right), "sub"),
-        B::Multiply => checked(left.checked_mul(right), "mul"),
-        B::Divide | B::Modulo if right == 0 => Err(EvaluationError::DivisionByZero),
-        B::Divide => checked(left.checked_div(right), "div"),
-        // The remainder by -1 is 0, also of the smallest integer.
-        B::Modulo => Ok(Value::Int(left.checked_rem(right).unwrap_or(0))),
-        B::Equal => Ok(Value::Bool(left == right)),
-        B::NotEqual => Ok(Value::Bool(left != right)),
-        B::Less => Ok(Value::Bool(left < right)),
-        B::LessOrEqual => Ok(Value::Bool(left <= right)),
-        B::BitAnd => Ok(Value::Int(left & right)),
-        B::BitOr => Ok(Value::Int(left | right)),
-        B::BitXor => Ok(Value::Int(left ^ right)),
-        // Shifts by more than 63 are undefined in C; the processor's answer takes six bits.
-        B::ShiftLeft => Ok(Value::Int(left.wrapping_shl(right as u32))),
-        B::ShiftRight => Ok(Value::Int(left.wrapping_shr(right as u32))),
+    if low <= high && high.checked_sub(low).is_none_or(|last| last == i64::MAX) {
+        return Err(Fault::RangeTooLarge);
     }
-}
-
-/// As `debug(...)` prints it.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => format!("boolean {value}"),
-        Value::Int(value) => format!("int {value}"),
-        Value::Double(value) => format!("double {}", general(*value)),
-        Value::Text(text) => format!("text {}", crate::text::terminal(text)),
-    }
-}
-
-/// C's `%.15g`.
-fn general(value: f64) -> String {
-    const DIGITS: i32 = 15;
-    if value.is_nan() {
-        return if value.is_sign_negative() { "-nan".to_owned() } else { "nan".to_owned() };
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
-    }
-    if value == 0.0 {
-        return if value.is_sign_negative() { "-0".to_owned() } else { "0".to_owned() };
-    }
-    let scientific = format!("{value:.*e}", (DIGITS - 1) as usize);
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trim = |digits: &str| {
-        if digits.contains('.') {
-            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            digits.to_owned()
+    let spec = match function {
+        DrawFunction::Gaussian => DistributionSpec::Gaussian { parameter: as_double(third()?)? },
+        DrawFunction::Exponential => {
+            DistributionSpec::Exponential { parameter: as_double(third()?)? }
         }
+        DrawFunction::Zipfian => {
+            DistributionSpec::Zipfian { exponent: as_double(third()?)?, scattered: false }
+        }
+        DrawFunction::Random | DrawFunction::Permute => DistributionSpec::Uniform,
     };
-    if (-4..DIGITS).contains(&exponent) {
-        trim(&format!("{value:.*}", (DIGITS - 1 - exponent).max(0) as usize))
-    } else {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
-    }
+    Ok(Scalar::Int(site.draw(stream, spec, low, high)?))
 }

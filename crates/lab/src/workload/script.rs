@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::error::ScriptError;
 use super::expression::{CallSiteSource, Expression};
 
 /// The index of a variable in a client's array of values.
@@ -19,8 +20,11 @@ pub struct StatementId(pub u32);
 /// The value of a variable, with pgbench's types.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Value {
-    /// No value, or SQL's NULL.
+    /// Never set. In SQL of the simple protocol such a variable stays as it is written, as in pgbench;
+    /// elsewhere a parameter without a value is NULL, and an expression fails.
     #[default]
+    Unset,
+    /// SQL's NULL.
     Null,
     /// A truth value.
     Bool(bool),
@@ -182,6 +186,17 @@ pub struct Script {
     pub commands: Vec<Command>,
     /// The source line (from 1) of each command, for messages.
     pub lines: Vec<u32>,
+    /// pgbench's number (from 1) of each command: it counts `\else` and `\endif`, which are no commands
+    /// here.
+    pub numbers: Vec<u32>,
+}
+
+impl Script {
+    /// pgbench's number (from 1) of a command.
+    #[must_use]
+    pub fn number(&self, command: usize) -> u32 {
+        self.numbers.get(command).copied().unwrap_or(0)
+    }
 }
 
 /// All that a run executes.
@@ -197,4 +212,6 @@ pub struct Workload {
     pub call_sites: Vec<CallSiteSource>,
     /// Values that each client starts with (`-D`, `scale`, `client_id`'s slot excepted).
     pub initial: Vec<(Slot, Value)>,
+    /// What a person should know before the run: nothing wrong, but perhaps not what is meant.
+    pub remarks: Vec<ScriptError>,
 }

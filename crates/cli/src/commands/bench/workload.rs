@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use evenkeel_lab::distribution::DistributionSpec;
 use evenkeel_lab::target::postgres::client::Client;
 use evenkeel_lab::workload::builtin::name_and_weight;
 use evenkeel_lab::workload::script::{Value, Workload};
-use evenkeel_lab::workload::{Builtin, Compiler};
+use evenkeel_lab::workload::{Builtin, Compiler, read_script, scale};
 
 use super::Arguments;
 use crate::exit::Outcome;
@@ -20,6 +20,16 @@ pub(super) fn show(name: &str, arguments: &Arguments) -> anyhow::Result<Outcome>
     Ok(Outcome::Success)
 }
 
+/// Prints the names of the built-in scripts, for `-b list`.
+#[allow(clippy::print_stdout, reason = "the list is the command's result")]
+pub(super) fn list() -> Outcome {
+    println!("Available builtin scripts:");
+    for builtin in Builtin::ALL {
+        println!("  {:>13}: {}", builtin.name(), builtin.description());
+    }
+    Outcome::Success
+}
+
 /// The scale of pgbench's tables, as the database has it; `None` where it has none and no built-in
 /// script needs them.
 pub(super) fn scale(client: &mut Client, arguments: &Arguments) -> anyhow::Result<Option<u64>> {
@@ -30,18 +40,7 @@ pub(super) fn scale(client: &mut Client, arguments: &Arguments) -> anyhow::Resul
         Err(error) => return Err(error.into()),
     };
     let needs_tables = !builtins(arguments)?.is_empty();
-    match (found, arguments.scale) {
-        (None | Some(0), _) if needs_tables => bail!(
-            "the database has no pgbench tables, or they are empty; \
-             load them with: evenkeel init --scale N"
-        ),
-        (Some(found), Some(asked)) if found != asked => bail!(
-            "-s {asked} was asked for, and pgbench_branches says that the scale is {found}; \
-             load the tables again with evenkeel init, or leave -s out"
-        ),
-        (None, Some(asked)) => Ok(Some(asked)),
-        (found, _) => Ok(found),
-    }
+    Ok(scale::resolve(found, arguments.scale, needs_tables)?)
 }
 
 /// Compiles the scripts that were asked for: built-in ones first, then files.
@@ -51,10 +50,7 @@ pub(super) fn load(arguments: &Arguments, scale: Option<u64>) -> anyhow::Result<
         compiler.define("scale", Value::Int(i64::try_from(scale)?))?;
     }
     for define in &arguments.defines {
-        let Some((name, value)) = define.split_once('=') else {
-            bail!("-D {define}: a name, an equals sign and a value are needed");
-        };
-        compiler.define(name, Value::Text(value.into()))?;
+        compiler.define_option(define)?;
     }
     let keys = keys(arguments)?;
     for (builtin, weight) in builtins(arguments)? {
@@ -62,10 +58,19 @@ pub(super) fn load(arguments: &Arguments, scale: Option<u64>) -> anyhow::Result<
     }
     for file in &arguments.files {
         let (path, weight) = name_and_weight(file, "-f")?;
-        let text = std::fs::read_to_string(path).with_context(|| format!("read script {path}"))?;
-        compiler.add(path, weight, &text)?;
+        compiler.add(path, weight, &read_script(path)?)?;
     }
-    Ok(Arc::new(compiler.finish()?))
+    let workload = compiler.finish()?;
+    remark(&workload);
+    Ok(Arc::new(workload))
+}
+
+/// Says what may not be meant.
+#[allow(clippy::print_stderr, reason = "remarks are for the person at the terminal")]
+fn remark(workload: &Workload) {
+    for remark in &workload.remarks {
+        eprintln!("note: {remark}");
+    }
 }
 
 /// The built-in scripts with their weights; tpcb-like where nothing was asked for.

@@ -6,7 +6,7 @@ use super::super::session::Failure;
 use super::script_use;
 use crate::distribution::DistributionSpec;
 use crate::workload::script::{Value, Workload};
-use crate::workload::{Builtin, Compiler, ScriptError};
+use crate::workload::{Builtin, Compiler, ScriptError, read_script};
 
 /// A script's text, not yet understood.
 pub(super) struct Source {
@@ -31,12 +31,7 @@ pub(super) fn read(plan: &Plan) -> Result<Vec<Source>, Failure> {
                 (builtin.name().to_owned(), builtin.text(distribution))
             }
             ScriptSource::File(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    Failure::Environment(format!(
-                        "cannot read the script {}: {error}",
-                        path.display()
-                    ))
-                })?;
+                let text = read_script(&path.display().to_string()).map_err(failure)?;
                 (path.display().to_string(), text)
             }
         };

@@ -140,7 +140,12 @@ impl PostgresSession {
         };
         let start = self.output.len();
         let result = match self.messages.mode() {
-            QueryMode::Simple => self.messages.write_query(statement, variables, &mut self.output),
+            QueryMode::Simple => self.messages.write_query(
+                statement,
+                &self.workload.symbols,
+                variables,
+                &mut self.output,
+            ),
             QueryMode::Extended => {
                 self.messages.write_parse(id, &mut self.output);
                 self.messages.write_execution(id, statement, variables, &mut self.output)

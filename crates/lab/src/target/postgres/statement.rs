@@ -7,7 +7,8 @@
 
 use super::protocol::write;
 use crate::target::{QueryMode, TargetError};
-use crate::workload::script::{Piece, Statement, StatementId, Value, Workload};
+use crate::workload::script::{Piece, Statement, StatementId, Symbols, Value, Workload};
+use crate::workload::value::append_double;
 
 /// The most parameters that a Bind can carry.
 const LARGEST_PARAMETER_COUNT: usize = u16::MAX as usize;
@@ -57,6 +58,7 @@ impl Messages {
     pub(super) fn write_query(
         &self,
         statement: &Statement,
+        symbols: &Symbols,
         variables: &[Value],
         output: &mut Vec<u8>,
     ) -> Result<(), TargetError> {
@@ -66,8 +68,12 @@ impl Messages {
                 match piece {
                     Piece::Text(text) => output.extend_from_slice(text.as_bytes()),
                     Piece::Variable(slot) => match variables.get(slot.0 as usize) {
-                        // What pgbench shows of a variable without a value.
-                        None | Some(Value::Null) => output.extend_from_slice(b"NULL"),
+                        // As pgbench: what was never set stays as it is written.
+                        None | Some(Value::Unset) => {
+                            output.push(b':');
+                            output.extend_from_slice(symbols.name(*slot).as_bytes());
+                        }
+                        Some(Value::Null) => output.extend_from_slice(b"NULL"),
                         Some(value) => is_sound &= append_text(value, output),
                     },
                 }
@@ -111,7 +117,7 @@ impl Messages {
             // The length of NULL, and the place of every other.
             output.extend_from_slice(&[0xff; 4]);
             match variables.get(slot.0 as usize) {
-                None | Some(Value::Null) => {}
+                None | Some(Value::Unset | Value::Null) => {}
                 Some(value) => {
                     is_sound &= append_text(value, output);
                     write::set_value_length(output, place);
@@ -157,7 +163,8 @@ pub(super) fn unknown(id: StatementId) -> TargetError {
 #[inline]
 fn append_text(value: &Value, output: &mut Vec<u8>) -> bool {
     match value {
-        Value::Null => {}
+        // The callers know what to write for these.
+        Value::Unset | Value::Null => {}
         Value::Bool(true) => output.extend_from_slice(b"true"),
         Value::Bool(false) => output.extend_from_slice(b"false"),
         Value::Int(value) => append_int(*value, output),
@@ -188,35 +195,6 @@ fn append_int(value: i64, output: &mut Vec<u8>) {
         output.push(b'-');
     }
     output.extend_from_slice(&digits[start..]);
-}
-
-/// As C's `%.15g`, which pgbench uses.
-fn append_double(value: f64, output: &mut Vec<u8>) {
-    use std::io::Write as _;
-    if value.is_nan() {
-        return output.extend_from_slice(b"NaN");
-    }
-    if value.is_infinite() {
-        return output.extend_from_slice(if value > 0.0 { b"Infinity" } else { b"-Infinity" });
-    }
-    let scientific = format!("{value:.14e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| -> String {
-        if text.contains('.') {
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            text.to_owned()
-        }
-    };
-    // Writing to a Vec cannot fail.
-    let _ = if (-4..15).contains(&exponent) {
-        let decimals = usize::try_from(14 - exponent).unwrap_or(0);
-        write!(output, "{}", trimmed(&format!("{value:.decimals$}")))
-    } else {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        write!(output, "{}e{sign}{:02}", trimmed(mantissa), exponent.unsigned_abs())
-    };
 }
 
 fn check(statement: &Statement) -> Result<(), TargetError> {
@@ -276,7 +254,9 @@ mod tests {
     }
 
     fn workload(statement: Statement) -> Workload {
-        Workload { statements: vec![statement], ..Workload::default() }
+        let mut symbols = Symbols::default();
+        symbols.slot("x");
+        Workload { statements: vec![statement], symbols, ..Workload::default() }
     }
 
     /// Expected values from C's printf("%.15g").
@@ -317,11 +297,14 @@ mod tests {
         for (value, sql) in [
             (Value::Int(-7), "select -7"),
             (Value::Null, "select NULL"),
+            (Value::Unset, "select :x"),
             (Value::Bool(true), "select true"),
             (Value::Text(Arc::from("x y")), "select x y"),
         ] {
             let mut output = Vec::new();
-            messages.write_query(&workload.statements[0], &[value], &mut output).unwrap();
+            messages
+                .write_query(&workload.statements[0], &workload.symbols, &[value], &mut output)
+                .unwrap();
             let length = u32::try_from(sql.len() + 5).unwrap().to_be_bytes();
             assert_eq!(output, [b"Q", &length[..], sql.as_bytes(), b"\0"].concat());
         }
@@ -338,9 +321,12 @@ mod tests {
             let messages = Messages::new(&workload, mode).unwrap();
             let mut output = Vec::new();
             let result = match mode {
-                QueryMode::Simple => {
-                    messages.write_query(&workload.statements[0], &hostile, &mut output)
-                }
+                QueryMode::Simple => messages.write_query(
+                    &workload.statements[0],
+                    &workload.symbols,
+                    &hostile,
+                    &mut output,
+                ),
                 _ => messages.write_execution(
                     StatementId(0),
                     &workload.statements[0],
