@@ -8,8 +8,7 @@ use evenkeel_replacement::policy::{Access, FrameId, Hint, HitLog, PageKey, Polic
 /// No frame.
 const NONE: u32 = u32::MAX;
 
-/// Set in a reference that dirties its page.
-pub const WRITE: u32 = 1 << 31;
+use crate::dense::WRITE;
 
 /// Counts of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
