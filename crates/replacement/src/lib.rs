@@ -7,6 +7,7 @@
 
 pub mod arc;
 pub mod car;
+mod catalogue;
 pub mod clock;
 pub mod clock2q_plus;
 pub mod clock_sweep;
@@ -19,8 +20,10 @@ pub mod lru;
 pub mod lru_k;
 pub mod policy;
 pub mod random;
+pub mod registry;
 pub mod s3_fifo;
 pub mod sieve;
+mod specification;
 pub mod two_q;
 
 pub use ghost::KeySpace;

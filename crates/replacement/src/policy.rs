@@ -265,6 +265,77 @@ pub trait Policy: Send {
     fn check(&self) -> Result<(), String>;
 }
 
+/// A boxed policy is a policy, so that one of unknown type runs where one of a known type does.
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn hit_path(&self) -> Arc<dyn HitPath> {
+        (**self).hit_path()
+    }
+
+    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
+        (**self).hit(frame, access, log);
+    }
+
+    fn drain(&mut self, log: &mut HitLog) {
+        (**self).drain(log);
+    }
+
+    fn miss(&mut self, page: PageKey, access: Access) -> Miss {
+        (**self).miss(page, access)
+    }
+
+    fn victim(&mut self, miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
+        (**self).victim(miss, candidates)
+    }
+
+    fn evicted(&mut self, frame: FrameId) {
+        (**self).evicted(frame);
+    }
+
+    fn refused(&mut self, frame: FrameId) {
+        (**self).refused(frame);
+    }
+
+    fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, access: Access) {
+        (**self).admit(miss, frame, page, access);
+    }
+
+    fn abandon(&mut self, miss: Miss) {
+        (**self).abandon(miss);
+    }
+
+    fn forget_frame(&mut self, frame: FrameId) {
+        (**self).forget_frame(frame);
+    }
+
+    fn forget_page(&mut self, page: PageKey) {
+        (**self).forget_page(page);
+    }
+
+    fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
+        (**self).resize(frames)
+    }
+
+    fn look_ahead(&self, count: usize, frames: &mut Vec<FrameId>) {
+        (**self).look_ahead(count, frames);
+    }
+
+    fn resident(&self) -> u32 {
+        (**self).resident()
+    }
+
+    fn statistics(&self) -> PolicyStatistics {
+        (**self).statistics()
+    }
+
+    fn usage_histogram(&self, counts: &mut Vec<u64>) {
+        (**self).usage_histogram(counts);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        (**self).check()
+    }
+}
+
 impl PolicyStatistics {
     /// Counts a finished search and hands its result on.
     pub(crate) fn count_search(&mut self, found: Option<FrameId>) -> Option<FrameId> {
