@@ -1,7 +1,11 @@
 //! The trace simulator: from a page trace to "this policy, this much cache".
 //!
 //! [`dense`] is the form of a trace that everything here runs over; [`simulate`] runs one policy at
-//! one size.
+//! one size, [`optimum`] the clairvoyant bound, and [`stack_distance`] LRU at all sizes at once.
 
 pub mod dense;
+mod lru_stack;
+pub mod optimum;
+mod position_set;
 pub mod simulate;
+pub mod stack_distance;
