@@ -11,9 +11,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use evenkeel::runtime::{Clock, OsRuntime, Waits};
-use evenkeel_lab::experiment::document::SessionDocument;
+use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
 use evenkeel_lab::experiment::store;
 use evenkeel_lab::target::postgres::binaries::{Binaries, Places, Wanted};
+use evenkeel_lab::target::postgres::server::process_tree;
 
 fn has_postgres() -> bool {
     Binaries::find(&Wanted::Newest, &Places::of_this_machine()).is_ok_and(|found| found.is_some())
@@ -155,6 +156,46 @@ fn a_server_killed_in_the_middle_ends_the_session_with_what_was_measured() {
     assert_eq!(document.runs.len(), 1);
     assert!(document.incomplete.is_some() && document.runs[0].incomplete.is_some());
     assert!(leaves_nothing("-kill"));
+}
+
+#[test]
+fn a_server_that_stops_answering_is_ended_and_its_run_does_not_count() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let mut child = compare(
+        &out,
+        &["--pairs", "1", "-T", "3", "--grace", "1s", "--a-name", "hanga", "--b-name", "hangb"],
+    )
+    .spawn()
+    .unwrap();
+    let mut said = wait_for(&mut child, "run 1: measuring");
+    let server = processes_with("/evenkeel-hang")[0];
+    let runtime = OsRuntime::new();
+    while sessions_of(server) < 6 {
+        runtime.sleep_until(runtime.now().plus_nanos(10_000_000));
+    }
+    for process in process_tree(u32::try_from(server).unwrap()) {
+        signal(i32::try_from(process).unwrap(), rustix::process::Signal::STOP);
+    }
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
+    let Output { status, stdout, .. } = child.wait_with_output().unwrap();
+    assert_eq!(status.code(), Some(1), "{rest}");
+    assert!(rest.contains("was let go on (SIGCONT) and shut down"), "{rest}");
+    assert!(text(&stdout).is_empty(), "no table without a pair: {}", text(&stdout));
+    let document = record(&out);
+    let reason = document.runs[0].incomplete.as_ref().unwrap();
+    assert!(reason.contains("the server stopped answering at"), "{reason}");
+    assert!(reason.contains("4 transactions censored"), "{reason}");
+    assert_eq!(
+        document.analysis.unwrap().comparison.verdict.kind,
+        VerdictKind::Invalid,
+        "a session without a pair is never valid"
+    );
+    assert!(leaves_nothing("-hang"));
 }
 
 #[test]

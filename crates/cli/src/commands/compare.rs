@@ -114,16 +114,30 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             };
         }
     };
+    let kept = format!("{} kept in {}", counted(document.runs.len(), "run"), directory.display());
+    if end != End::Complete && session::complete_blocks(&document) == 0 {
+        // Without a pair every table would be empty: one line says all there is.
+        write_files(&document, &directory);
+        return match end {
+            End::Failed(reason) => bail!("the session was cut off: {reason}; no pair, {kept}"),
+            End::Complete | End::Interrupted => {
+                say(&format!("interrupted before the first pair was complete; {kept}"));
+                Ok(Outcome::Interrupted)
+            }
+        };
+    }
     let outcome = conclude(&document, Some(&directory), arguments.require_verdict)?;
     match end {
         End::Complete => Ok(outcome),
         End::Interrupted => Ok(Outcome::Interrupted),
-        End::Failed(reason) => bail!(
-            "the session was cut off: {reason}; {} runs are kept in {}",
-            document.runs.len(),
-            directory.display()
-        ),
+        End::Failed(reason) => bail!("the session was cut off: {reason}; {kept}"),
     }
+}
+
+/// A number of things in words.
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// What is to be run, from files and flags.
@@ -255,20 +269,25 @@ fn forget_if_empty(directory: &Path) {
     }
 }
 
+/// Writes all files beside the record; the page for a browser, where that could be written. What can
+/// be said is said, also where the files cannot be.
+fn write_files(document: &SessionDocument, directory: &Path) -> Option<String> {
+    match report::write_files(directory, document) {
+        Ok(()) => Some(directory.join("report.html").display().to_string()),
+        Err(error) => {
+            say(&format!("warning: {error}"));
+            None
+        }
+    }
+}
+
 /// Writes all files, prints the verdict, and turns it into the exit status.
 fn conclude(
     document: &SessionDocument,
     directory: Option<&Path>,
     require_verdict: bool,
 ) -> anyhow::Result<Outcome> {
-    let mut page = None;
-    if let Some(directory) = directory {
-        // What can be said is said, also where the files cannot be written.
-        match report::write_files(directory, document) {
-            Ok(()) => page = Some(directory.join("report.html").display().to_string()),
-            Err(error) => say(&format!("warning: {error}")),
-        }
-    }
+    let page = directory.and_then(|directory| write_files(document, directory));
     let stdout = std::io::stdout();
     let style = terminal_style(stdout.is_terminal());
     let mut out = BufWriter::new(stdout.lock());

@@ -42,8 +42,9 @@ pub fn sentences(plan: &Plan) -> Vec<String> {
     let minutes = session_ns(plan).div_ceil(60_000_000_000);
     let runs = u64::from(plan.pairs) * plan.arms.len() as u64;
     let mut sentences = vec![format!(
-        "{} blocks of {} runs of {}: {runs} runs, about {minutes} min",
+        "{} block{} of {} runs of {}: {runs} runs, about {minutes} min",
         plan.pairs,
+        if plan.pairs == 1 { "" } else { "s" },
         plan.arms.len(),
         number::length(plan.duration_ns),
     )];

@@ -248,6 +248,12 @@ impl Plan {
         remarks
     }
 
+    /// Whether the workload holds built-in scripts, which read pgbench's tables.
+    #[must_use]
+    pub fn needs_tables(&self) -> bool {
+        self.scripts.iter().any(|script| matches!(script.source, ScriptSource::Builtin(_)))
+    }
+
     /// As the record wants it.
     #[must_use]
     pub fn protocol(&self, block_order: Vec<Vec<u32>>) -> Protocol {

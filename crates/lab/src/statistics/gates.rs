@@ -1,5 +1,6 @@
 //! Validity gates: conditions without which a session carries no verdict. Each says what it saw.
 
+use super::compare::pairs;
 use super::series;
 use super::sign_flip::median;
 use crate::experiment::document::{Arrival, Counts, Gate, GateStatus, Run, SessionDocument};
@@ -34,7 +35,7 @@ const DRIVER_BUSY_MAX: f64 = 0.8;
 pub fn all(document: &SessionDocument) -> Vec<Gate> {
     let runs: Vec<&Run> = document.runs.iter().filter(|run| run.incomplete.is_none()).collect();
     vec![
-        enough(&runs),
+        enough(document, &runs),
         rate(document, &runs),
         backlog(&runs),
         driver_lag(document, &runs),
@@ -73,7 +74,14 @@ fn run_name(document: &SessionDocument, run: &Run) -> String {
     format!("run {} ({arm})", run.index + 1)
 }
 
-fn enough(runs: &[&Run]) -> Gate {
+fn enough(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    if document.arms.len() > 1 && pairs(document, 0, 1).is_empty() {
+        let text = match runs.len() {
+            0 => "no run is complete".to_owned(),
+            count => format!("no pair is complete ({count} runs without a partner)"),
+        };
+        return gate("enough", GateStatus::Failed, text);
+    }
     let Some(least) = runs.iter().map(|run| run.counts.committed).min() else {
         return gate("enough", GateStatus::Failed, "no run is complete");
     };
@@ -420,4 +428,28 @@ fn little(document: &SessionDocument, runs: &[&Run]) -> Gate {
         if apart <= LITTLE_RATIO_MAX { GateStatus::Passed } else { GateStatus::Warned },
         text,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::session;
+    use super::*;
+
+    fn enough_of(document: &SessionDocument) -> Gate {
+        all(document).into_iter().find(|gate| gate.name == "enough").unwrap()
+    }
+
+    #[test]
+    fn runs_without_a_partner_are_not_enough_however_long_they_were() {
+        let mut document = session(2);
+        assert_eq!(enough_of(&document).status, GateStatus::Passed);
+        for run in document.runs.iter_mut().filter(|run| run.arm == 1) {
+            run.incomplete = Some("the server was killed".to_owned());
+        }
+        let gate = enough_of(&document);
+        assert_eq!(gate.status, GateStatus::Failed);
+        assert_eq!(gate.text, "no pair is complete (2 runs without a partner)");
+        document.runs.clear();
+        assert_eq!(enough_of(&document).text, "no run is complete");
+    }
 }

@@ -37,8 +37,11 @@ pub(super) fn compare(left: &Path, right: &Path, flags: &Flags) -> anyhow::Resul
         arm.role = role;
         document.arms.push(arm);
         let position = u32::try_from(index).unwrap_or(0);
-        for run in source.runs.iter().filter(|run| run.arm == 0) {
+        // Counted anew: blocks of different sessions have nothing in common but their numbers.
+        let own = source.runs.iter().filter(|run| run.arm == 0 && run.incomplete.is_none());
+        for (block, run) in (0u32..).zip(own) {
             let run = Run {
+                block,
                 index: u32::try_from(document.runs.len()).unwrap_or(u32::MAX),
                 arm: position,
                 position,

@@ -13,7 +13,9 @@ use crate::initialise::{InitialiseError, InitialiseOptions, Phase, estimated_byt
 use crate::report::number;
 use crate::target::postgres::address::Address;
 use crate::target::postgres::binaries::{Binaries, Wanted};
-use crate::target::postgres::server::{ManagedServer, ServerError, ServerOptions, default_parent};
+use crate::target::postgres::server::{
+    ManagedServer, ServerError, ServerOptions, Shutdown, default_parent,
+};
 use crate::target::postgres::snapshot::{Snapshot, free_bytes};
 
 /// Physical copies of each arm.
@@ -194,6 +196,30 @@ impl ManagedArms {
             Some(server) => server.stop().map(|_| ()).map_err(|error| failure(&name, &error)),
             None => Ok(()),
         }
+    }
+
+    /// Stops a server that does not answer, in bounded time, and says how that went.
+    pub(super) fn stop_unanswering(
+        &mut self,
+        arm: usize,
+        instance: u32,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Failure> {
+        let name = self.arms.get(arm).map(|arm| arm.name.clone()).unwrap_or_default();
+        let Some(server) = self.server(arm, instance) else { return Ok(()) };
+        let how = match server.stop_unanswering().map_err(|error| failure(&name, &error))? {
+            Shutdown::WasDown => "had ended by itself",
+            Shutdown::Fast => "was let go on (SIGCONT) and shut down",
+            Shutdown::Immediate => "would not shut down, and was ended at once (SIGQUIT)",
+            Shutdown::Killed => "would not end by itself, and was killed (SIGKILL)",
+        };
+        observer.remark(&format!("the server of '{name}', which did not answer, {how}"));
+        Ok(())
+    }
+
+    /// Whether processes of the server are stopped, so that it cannot answer.
+    pub(super) fn is_suspended(&mut self, arm: usize, instance: u32) -> bool {
+        self.server(arm, instance).is_some_and(|server| server.is_suspended())
     }
 
     /// Stops and removes everything; says what stayed.

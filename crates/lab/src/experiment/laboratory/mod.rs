@@ -13,6 +13,7 @@ mod command;
 mod data;
 mod managed;
 mod scripts;
+mod silence;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,8 +35,10 @@ use crate::target::postgres::counters::{Counters, relation_sizes};
 use crate::target::postgres::server::default_parent;
 use crate::target::postgres::session::PostgresTarget;
 use crate::target::postgres::settings::Settings;
+use crate::workload::scale;
 use crate::workload::script::Workload;
 use managed::ManagedArms;
+use silence::Unanswered;
 
 /// The two flags that end everything: servers look at the first, the driver hears the second.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +76,8 @@ pub struct Laboratory {
     /// What each arm's server said of itself on opening.
     versions: Vec<String>,
     warned_of_checkpoint: bool,
+    /// The server under way has left a question unanswered.
+    is_silent: bool,
 }
 
 enum Servers {
@@ -119,6 +124,7 @@ impl Laboratory {
             workload: None,
             versions: Vec::new(),
             warned_of_checkpoint: false,
+            is_silent: false,
         })
     }
 
@@ -138,21 +144,16 @@ impl Laboratory {
         }
     }
 
-    fn describe(&self, index: usize, address: &Address) -> Result<(Arm, u64), Failure> {
+    /// What an arm's server says of itself, and the scale of its tables where scripts may read it.
+    fn describe(&self, index: usize, address: &Address) -> Result<(Arm, Option<u64>), Failure> {
         let arm = self.arm(u32::try_from(index).unwrap_or(u32::MAX))?;
         let named =
             |error: &dyn std::fmt::Display| self.failure(format!("arm '{}': {error}", arm.name));
         let mut client = Client::connect(address, &self.runtime).map_err(|error| named(&error))?;
         let settings = Settings::read(&mut client).map_err(|error| named(&error))?;
         let scale = data::scale(&mut client).map_err(|error| named(&error))?;
-        if let (Some(asked), Some(found)) = (self.plan.scale, scale)
-            && asked != found
-        {
-            return Err(named(&format!(
-                "the tables have scale {found}, and {asked} was asked for: leave workload.scale \
-                 out, or load the tables anew"
-            )));
-        }
+        let scale = scale::resolve(scale, self.plan.scale, self.plan.needs_tables())
+            .map_err(|error| named(&error))?;
         let managed = match &self.servers {
             Servers::Managed(managed) => Some(managed.facts(index)),
             Servers::Running(_) => None,
@@ -172,7 +173,7 @@ impl Laboratory {
             build_options: managed.as_ref().and_then(|facts| facts.build_options.clone()),
             data_hash: managed.and_then(|facts| facts.data_hash),
         };
-        Ok((description, scale.unwrap_or(1)))
+        Ok((description, scale))
     }
 
     /// Brings the arm's server up with its data as declared.
@@ -247,6 +248,9 @@ impl Laboratory {
             if data.was_interrupted {
                 return Err(Failure::Interrupted);
             }
+            if let Some(reason) = self.silence(request, &data, &mut client) {
+                return Err(in_arm(self, &format!("while warming up, {reason}")));
+            }
             if let Some(abort) = data.aborts.first() {
                 return Err(in_arm(
                     self,
@@ -307,7 +311,10 @@ impl Laboratory {
         let clock_jump_ns = run.clock_jump_ns;
         sampler.finish(origin, Duration::from_nanos(window.duration_ns())).apply(&mut run);
         run.clock_jump_ns = run.clock_jump_ns.max(clock_jump_ns);
-        self.outcomes(&mut run, &mut client, &before, &sizes_before);
+        match self.silence(request, &data, &mut client) {
+            Some(reason) => run.incomplete = Some(reason),
+            None => self.outcomes(&mut run, &mut client, &before, &sizes_before),
+        }
         if let Servers::Managed(managed) = &mut self.servers {
             run.data_hash = managed.facts(request.planned.arm as usize).data_hash;
             if let Err(error) =
@@ -374,11 +381,40 @@ impl Laboratory {
         }
     }
 
-    fn take_down(&mut self, request: &RunRequest) -> Result<(), Failure> {
-        match &mut self.servers {
+    /// The reason why the run does not count, where the server left transactions and a question of
+    /// ours unanswered.
+    fn silence(
+        &mut self,
+        request: &RunRequest,
+        data: &driver::RunData,
+        client: &mut Client,
+    ) -> Option<String> {
+        let unanswered = Unanswered::of(data)?;
+        let is_suspended = match &mut self.servers {
             Servers::Managed(managed) => {
-                managed.stop(request.planned.arm as usize, request.planned.instance)
+                managed.is_suspended(request.planned.arm as usize, request.planned.instance)
             }
+            Servers::Running(_) => false,
+        };
+        if !is_suspended && silence::answers(client) {
+            return None;
+        }
+        self.is_silent = true;
+        Some(unanswered.reason(is_suspended))
+    }
+
+    fn take_down(
+        &mut self,
+        request: &RunRequest,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Failure> {
+        let is_silent = std::mem::take(&mut self.is_silent);
+        let (arm, instance) = (request.planned.arm as usize, request.planned.instance);
+        match &mut self.servers {
+            Servers::Managed(managed) if is_silent => {
+                managed.stop_unanswering(arm, instance, observer)
+            }
+            Servers::Managed(managed) => managed.stop(arm, instance),
             Servers::Running(_) => Ok(()),
         }
     }
@@ -429,14 +465,22 @@ impl Bench for Laboratory {
             scales.push(scale);
         }
         if scales.windows(2).any(|two| two[0] != two[1]) {
+            let shown: Vec<String> = scales
+                .iter()
+                .map(|scale| scale.map_or_else(|| "none".to_owned(), |scale| scale.to_string()))
+                .collect();
             return Err(Failure::Environment(format!(
-                "the arms' tables have different scales ({scales:?}): load them alike"
+                "the arms' tables have different scales ({}): load them alike (evenkeel init)",
+                shown.join(", ")
             )));
         }
         self.versions =
             arms.iter().map(|arm| arm.server_version.clone().unwrap_or_default()).collect();
-        let scale = scales.first().copied().unwrap_or(1);
+        let scale = scales.first().copied().flatten();
         let (workload, uses) = scripts::compile(&self.plan, compiled, scale)?;
+        for remark in &workload.remarks {
+            observer.remark(&format!("note: {remark}"));
+        }
         self.workload = Some(Arc::new(workload));
         Ok(Opened { arms, scripts: uses, machine: examination.machine })
     }
@@ -454,7 +498,7 @@ impl Bench for Laboratory {
         let run = self
             .run_command(&arm, arm.before_run.as_ref())
             .and_then(|()| self.measure_up(request, up, observer));
-        let down = self.take_down(request);
+        let down = self.take_down(request, observer);
         let run = run?;
         // A measured run is not lost to a server that would not stop or a command that failed.
         if let Err(failure) = down.and_then(|()| self.run_command(&arm, arm.after_run.as_ref())) {

@@ -38,15 +38,15 @@ pub(super) fn read(plan: &Plan) -> Result<Vec<Source>, Failure> {
         sources.push(Source { name, weight: script.weight, text });
     }
     // The scale is not known yet; an error in a script should not have to wait for it.
-    build(plan, &sources, plan.scale.unwrap_or(1))?;
+    build(plan, &sources, Some(plan.scale.unwrap_or(1)))?;
     Ok(sources)
 }
 
-/// The workload with the target's scale.
+/// The workload with the target's scale; without one, a script that reads `:scale` is refused.
 pub(super) fn compile(
     plan: &Plan,
     sources: Vec<Source>,
-    scale: u64,
+    scale: Option<u64>,
 ) -> Result<(Workload, Vec<ScriptUse>), Failure> {
     let workload = build(plan, &sources, scale)?;
     let uses = sources
@@ -56,10 +56,12 @@ pub(super) fn compile(
     Ok((workload, uses))
 }
 
-fn build(plan: &Plan, sources: &[Source], scale: u64) -> Result<Workload, Failure> {
+fn build(plan: &Plan, sources: &[Source], scale: Option<u64>) -> Result<Workload, Failure> {
     let mut compiler = Compiler::new();
-    let scale = i64::try_from(scale).unwrap_or(i64::MAX);
-    compiler.define("scale", Value::Int(scale)).map_err(failure)?;
+    if let Some(scale) = scale {
+        let scale = i64::try_from(scale).unwrap_or(i64::MAX);
+        compiler.define("scale", Value::Int(scale)).map_err(failure)?;
+    }
     for (name, value) in &plan.defines {
         if name == "scale" {
             return Err(Failure::Environment(

@@ -49,6 +49,9 @@ const LONGEST_SOCKET_PATH: usize = 107;
 /// How often a thing is looked at that sends no message when it happens.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// How long a fast shutdown may take of a server that has not answered for longer than that already.
+const UNANSWERING_STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Our settings, included by the server's own configuration.
 const SETTINGS_FILE: &str = "evenkeel.conf";
 
@@ -353,15 +356,31 @@ impl ManagedServer {
     /// # Errors
     /// When even killing it did not end it.
     pub fn stop(&mut self) -> Result<Shutdown, ServerError> {
+        self.stop_within(self.options.stop_timeout)
+    }
+
+    /// Stops a server that does not answer, in bounded time: its processes are let go on where they
+    /// are stopped, then a fast shutdown for 10 s, an immediate one for 10 s, then force.
+    ///
+    /// # Errors
+    /// When even killing it did not end it.
+    pub fn stop_unanswering(&mut self) -> Result<Shutdown, ServerError> {
+        self.stop_within(UNANSWERING_STOP_TIMEOUT)
+    }
+
+    /// Whether a process of the server is stopped (SIGSTOP, or by a debugger): it cannot answer.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.postmaster.as_ref().is_some_and(Postmaster::is_suspended)
+    }
+
+    fn stop_within(&mut self, timeout: Duration) -> Result<Shutdown, ServerError> {
         if self.is_frozen {
             self.thaw()?;
         }
         let Some(postmaster) = self.postmaster.as_mut() else { return Ok(Shutdown::WasDown) };
-        let timeout = if self.options.stop.load(Ordering::Relaxed) {
-            Duration::ZERO
-        } else {
-            self.options.stop_timeout
-        };
+        let timeout =
+            if self.options.stop.load(Ordering::Relaxed) { Duration::ZERO } else { timeout };
         let shutdown = postmaster
             .stop(timeout, self.runtime.as_ref(), &self.options.stop)
             .map_err(ServerError::io("stopping the server"))?;

@@ -161,6 +161,8 @@ impl Postmaster {
         if self.child.try_wait()?.is_some() {
             return Ok(Shutdown::WasDown);
         }
+        // A process that somebody has stopped (SIGSTOP) takes no order before it goes on.
+        self.thaw()?;
         if !timeout.is_zero() {
             self.signal(Signal::INT);
             if self.wait(timeout, runtime, Some(stop))? {
@@ -235,6 +237,13 @@ impl Postmaster {
             }
         }
         Ok(())
+    }
+
+    /// Whether one of the server's processes is stopped (SIGSTOP, or by a debugger).
+    pub(super) fn is_suspended(&self) -> bool {
+        process_tree(self.child.id())
+            .into_iter()
+            .any(|process| matches!(state(process), Some('T' | 't')))
     }
 
     fn signal(&self, signal: Signal) {
