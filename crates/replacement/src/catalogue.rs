@@ -15,6 +15,7 @@ use crate::specification::{
     Arguments, ParameterDescription, ParameterKind, PolicyDescription, Value,
 };
 use crate::two_q::{TwoQ, TwoQParameters};
+use crate::w_tinylfu::{WTinyLfu, WTinyLfuParameters};
 use crate::{clock, clock2q_plus};
 
 /// A policy of this crate.
@@ -32,6 +33,7 @@ pub(crate) enum BuiltIn {
     S3Fifo,
     Clock2qPlus,
     Sieve,
+    WTinyLfu,
 }
 
 impl BuiltIn {
@@ -49,6 +51,7 @@ impl BuiltIn {
         Self::S3Fifo,
         Self::Clock2qPlus,
         Self::Sieve,
+        Self::WTinyLfu,
     ];
 
     pub(crate) const fn description(self) -> &'static PolicyDescription {
@@ -65,6 +68,7 @@ impl BuiltIn {
             Self::S3Fifo => &S3_FIFO,
             Self::Clock2qPlus => &CLOCK2Q_PLUS,
             Self::Sieve => &SIEVE,
+            Self::WTinyLfu => &W_TINYLFU,
         }
     }
 
@@ -100,6 +104,7 @@ impl BuiltIn {
                 visitor.visit(clock2q_plus::clock2q_plus(parameters, window, frames, space))
             }
             Self::Sieve => visitor.visit(Sieve::new(frames)),
+            Self::WTinyLfu => visitor.visit(WTinyLfu::new(w_tinylfu_parameters(arguments), frames)),
         }
     }
 
@@ -154,6 +159,10 @@ fn s3_fifo_parameters(arguments: Arguments<'_>) -> S3FifoParameters {
         promote: arguments.integer("promote").max(1),
         warm_up: arguments.flag("warm_up"),
     }
+}
+
+fn w_tinylfu_parameters(arguments: Arguments<'_>) -> WTinyLfuParameters {
+    WTinyLfuParameters { window: arguments.real("window"), protected: arguments.real("protected") }
 }
 
 const SHARE_OF_FRAMES: &str = "share of the frames";
@@ -353,6 +362,17 @@ static SIEVE: PolicyDescription = PolicyDescription {
     parameters: &[],
 };
 
+static W_TINYLFU: PolicyDescription = PolicyDescription {
+    name: "w_tinylfu",
+    idea: "A small LRU window before a main part that takes only pages used more often.",
+    source: "G. Einziger, R. Friedman, B. Manes, ACM TOS 13 (2017)",
+    caution: "",
+    parameters: &[
+        real("window", (0.01, 0.99, 0.1), SHARE_OF_FRAMES, "length of the window"),
+        real("protected", (0.0, 0.99, 0.8), "share of the main part", "pages used again there"),
+    ],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,6 +396,9 @@ mod tests {
             assert_eq!(two_q_parameters(arguments), TwoQParameters::default());
         });
         of(BuiltIn::Arc, &|arguments| assert_eq!(arc_ratio(arguments), Ratio::default()));
+        of(BuiltIn::WTinyLfu, &|arguments| {
+            assert_eq!(w_tinylfu_parameters(arguments), WTinyLfuParameters::default());
+        });
         of(BuiltIn::S3Fifo, &|arguments| {
             assert_eq!(s3_fifo_parameters(arguments), S3FifoParameters::default());
         });

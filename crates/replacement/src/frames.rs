@@ -31,6 +31,12 @@ impl Residents {
         self.keys.get(frame.0 as usize).is_some_and(Option::is_some)
     }
 
+    /// The page in `frame`.
+    #[inline]
+    pub(crate) fn page_in(&self, frame: FrameId) -> Option<PageKey> {
+        self.keys.get(frame.0 as usize).copied().flatten()
+    }
+
     /// Notes that `page` is in `frame` now. False (and nothing changes) when the frame is out of
     /// range or holds a page already.
     #[inline]

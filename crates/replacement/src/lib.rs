@@ -15,6 +15,7 @@ pub mod conformance;
 pub mod fifo;
 mod frame_list;
 mod frames;
+mod frequency_sketch;
 mod ghost;
 pub mod lru;
 pub mod lru_k;
@@ -25,6 +26,7 @@ pub mod s3_fifo;
 pub mod sieve;
 mod specification;
 pub mod two_q;
+pub mod w_tinylfu;
 
 pub use ghost::KeySpace;
 
@@ -33,7 +35,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::{
         KeySpace, arc, car, clock, clock_sweep, clock2q_plus, conformance, fifo, lru, lru_k,
-        random, s3_fifo, sieve, two_q,
+        random, s3_fifo, sieve, two_q, w_tinylfu,
     };
 
     fn holds<P: Policy + 'static>(make: impl Fn(u32) -> P) {
@@ -62,6 +64,7 @@ mod tests {
         };
         holds(|frames| clock_sweep::ClockSweep::new(pressed, frames));
         holds(sieve::Sieve::new);
+        holds(|frames| w_tinylfu::WTinyLfu::new(w_tinylfu::WTinyLfuParameters::default(), frames));
         for space in [KeySpace::Hashed, KeySpace::Dense(2_000_000)] {
             holds(|frames| two_q::TwoQ::new(two_q::TwoQParameters::default(), frames, space));
             holds(|frames| arc::AdaptiveReplacement::new(arc::Ratio::Real, frames, space));
