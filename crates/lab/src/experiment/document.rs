@@ -118,6 +118,10 @@ pub struct Protocol {
     pub margin_ratio: f64,
     /// Whether this was a `--quick` session.
     pub is_quick: bool,
+    /// Whether the asked rate is meant to exceed what the server can do: then falling behind is the
+    /// subject, and the gates on it only warn.
+    #[serde(default)]
+    pub expects_saturation: bool,
 }
 
 /// A script and its weight.
@@ -686,7 +690,7 @@ pub struct StallRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// `rate`, `backlog`, `driver_lag`, `errors`, `clients`, `clock`, `settings`, `data`, `steady`,
-    /// `checkpoint_cycles`, `keys`, `identity`, `restart`, `disk`, `host`, `little` ...
+    /// `checkpoint_cycles`, `keys`, `identity`, `restart`, `disk`, `host`, `little`, `overload` ...
     pub name: String,
     /// `passed`, `failed`, `not_applicable`.
     pub status: GateStatus,

@@ -12,8 +12,9 @@ use crate::statistics::sign_flip::standard_deviation;
 /// Restore, start, checkpoint and stop of a small managed server, as seen on two-core machines.
 const OVERHEAD_NS: u64 = 4_000_000_000;
 
-/// Standard deviation of a pair's log ratio on a quiet machine, before this one has been seen:
-/// throughput, and percentiles of response time (study of repeated runs in docs/methodology.md).
+/// Standard deviation of a pair's log ratio on a quiet machine, before this one has been seen: of
+/// throughput, and of percentiles of response time. Guesses of the right order, told as such and used
+/// only until the pilot pairs have shown the machine's own spread.
 const DEVIATION_OF_THROUGHPUT: f64 = 0.03;
 const DEVIATION_OF_PERCENTILE: f64 = 0.08;
 

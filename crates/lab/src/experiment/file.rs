@@ -59,6 +59,8 @@ pub struct ExperimentFile {
     pub out: Option<PathBuf>,
     /// Few short pairs.
     pub quick: Option<bool>,
+    /// The rate is meant to exceed what the server can do.
+    pub saturation: Option<bool>,
     /// Settings that may differ between the arms' servers though no arm declares them.
     pub allow_differences: Option<Vec<String>>,
 }
@@ -437,6 +439,7 @@ impl ExperimentFile {
             seed,
             out,
             quick,
+            saturation,
             allow_differences,
         } = flags;
         if quick == Some(true) {
@@ -468,6 +471,7 @@ impl ExperimentFile {
         replace(&mut self.seed, seed);
         replace(&mut self.out, out);
         replace(&mut self.quick, quick);
+        replace(&mut self.saturation, saturation);
         replace(&mut self.allow_differences, allow_differences);
     }
 }

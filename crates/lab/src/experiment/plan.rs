@@ -55,6 +55,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether this is a `--quick` session.
     pub is_quick: bool,
+    /// The rate is meant to exceed what the server can do.
+    pub expects_saturation: bool,
     /// Settings that may differ undeclared.
     pub allow_differences: Vec<String>,
 }
@@ -199,6 +201,7 @@ impl Plan {
             margin_ratio,
             seed: file.seed.unwrap_or(fresh_seed),
             is_quick,
+            expects_saturation: saturation(file, arrival)?,
             allow_differences: file.allow_differences.clone().unwrap_or_default(),
         })
     }
@@ -277,6 +280,7 @@ impl Plan {
             primary: self.primary.clone(),
             margin_ratio: self.margin_ratio,
             is_quick: self.is_quick,
+            expects_saturation: self.expects_saturation,
         }
     }
 
@@ -338,6 +342,17 @@ fn arrival(file: &ExperimentFile) -> Result<Arrival, PlanError> {
         ArrivalKind::Poisson => Arrival::Poisson { rate_per_s: rate()? },
         ArrivalKind::Constant => Arrival::Constant { rate_per_s: rate()? },
     })
+}
+
+fn saturation(file: &ExperimentFile, arrival: Arrival) -> Result<bool, PlanError> {
+    let is_declared = file.saturation.unwrap_or(false);
+    if is_declared && arrival == Arrival::Closed {
+        return Err(error(
+            "saturation",
+            "a closed loop asks no rate that could be too high: leave it out, or give a rate",
+        ));
+    }
+    Ok(is_declared)
 }
 
 /// The measures that can be primary; any `response_pN` and `service_pN` besides.

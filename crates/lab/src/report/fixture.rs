@@ -134,6 +134,7 @@ pub(crate) fn session(plan: Plan) -> SessionDocument {
             primary: "response_p99".into(),
             margin_ratio: 0.05,
             is_quick: plan.seconds < 30,
+            expects_saturation: false,
         },
         machine: Machine {
             kernel: Some("Linux 6.1.0-37-amd64".into()),

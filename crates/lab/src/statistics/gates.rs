@@ -1,12 +1,10 @@
 //! Validity gates: conditions without which a session carries no verdict. Each says what it saw.
 
 use super::compare::pairs;
-use super::series;
 use super::sign_flip::median;
+use super::{overload, steady};
 use crate::experiment::document::{Arrival, Counts, Gate, GateStatus, Run, SessionDocument};
 
-/// Least share of the asked rate that must have been achieved.
-const RATE_ACHIEVED_MIN: f64 = 0.99;
 /// The driver's own lateness, as a share of the median response, from which it is at fault.
 const DRIVER_LAG_SHARE_MAX: f64 = 0.1;
 /// Lateness that no clock or scheduler of an ordinary machine avoids.
@@ -34,10 +32,12 @@ const DRIVER_BUSY_MAX: f64 = 0.8;
 #[must_use]
 pub fn all(document: &SessionDocument) -> Vec<Gate> {
     let runs: Vec<&Run> = document.runs.iter().filter(|run| run.incomplete.is_none()).collect();
+    let [rate, backlog, overload] = overload::gates(document, &runs);
     vec![
         enough(document, &runs),
-        rate(document, &runs),
-        backlog(&runs),
+        rate,
+        backlog,
+        overload,
         driver_lag(document, &runs),
         driver_busy(&runs),
         errors(document, &runs),
@@ -45,7 +45,7 @@ pub fn all(document: &SessionDocument) -> Vec<Gate> {
         clock(&runs),
         settings(document),
         data(&runs),
-        steady(&runs),
+        steady::gate(document, &runs),
         checkpoint_cycles(document, &runs),
         keys(&runs),
         identity(document, &runs),
@@ -69,7 +69,7 @@ fn not_applicable(name: &str, why: &str) -> Gate {
     gate(name, GateStatus::NotApplicable, why)
 }
 
-fn run_name(document: &SessionDocument, run: &Run) -> String {
+pub(super) fn run_name(document: &SessionDocument, run: &Run) -> String {
     let arm = document.arms.get(run.arm as usize).map_or("?", |arm| arm.name.as_str());
     format!("run {} ({arm})", run.index + 1)
 }
@@ -93,37 +93,6 @@ fn enough(document: &SessionDocument, runs: &[&Run]) -> Gate {
             format!("a run holds {least} transactions: too short (at least {TRANSACTIONS_MIN})");
         gate("enough", GateStatus::Failed, text)
     }
-}
-
-fn rate(document: &SessionDocument, runs: &[&Run]) -> Gate {
-    let asked = match document.protocol.arrival {
-        Arrival::Closed => return not_applicable("rate", "closed loop: no rate was asked"),
-        Arrival::Poisson { rate_per_s } | Arrival::Constant { rate_per_s } => rate_per_s,
-    };
-    let worst = runs
-        .iter()
-        .filter_map(|run| {
-            // Against what was planned: the number of Poisson arrivals itself varies.
-            let planned = run.counts.planned as f64;
-            let achieved = (run.counts.committed + failed(&run.counts)) as f64;
-            (planned > 0.0).then(|| (achieved / planned, *run))
-        })
-        .min_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((share, run)) = worst else {
-        return gate("rate", GateStatus::Failed, "nothing was planned");
-    };
-    let text = format!("{:.1}% of {asked} tps in {}", share * 100.0, run_name(document, run));
-    decided("rate", share >= RATE_ACHIEVED_MIN, text)
-}
-
-fn backlog(runs: &[&Run]) -> Gate {
-    let most = runs.iter().map(|run| run.counts.backlog_at_end).max().unwrap_or(0);
-    let censored: u64 = runs.iter().map(|run| run.counts.censored).sum();
-    if censored > 0 {
-        let text = format!("{censored} transactions never ended within the grace time");
-        return gate("backlog", GateStatus::Warned, text);
-    }
-    gate("backlog", GateStatus::Passed, format!("at most {most} open at the end, all ended"))
 }
 
 fn driver_lag(document: &SessionDocument, runs: &[&Run]) -> Gate {
@@ -172,7 +141,7 @@ fn max_of(most: Option<f64>, value: f64) -> Option<f64> {
     Some(most.map_or(value, |most| most.max(value)))
 }
 
-fn failed(counts: &Counts) -> u64 {
+pub(super) fn failed(counts: &Counts) -> u64 {
     counts.serialization_failures + counts.deadlocks + counts.other_errors
 }
 
@@ -263,32 +232,6 @@ fn data(runs: &[&Run]) -> Gate {
         return gate("data", GateStatus::Passed, "the same data before each run of an arm");
     }
     gate("data", GateStatus::Failed, "data before the runs were not the same")
-}
-
-fn steady(runs: &[&Run]) -> Gate {
-    let mut unsteady = 0;
-    let mut judged = 0;
-    for run in runs {
-        let finished: Vec<f64> = run.timeline.iter().map(|s| s.finished as f64).collect();
-        match series::classify(&finished, u64::from(run.index)) {
-            None => {}
-            Some(series::Class::Flat) => judged += 1,
-            Some(_) => {
-                judged += 1;
-                unsteady += 1;
-            }
-        }
-    }
-    if judged == 0 {
-        return not_applicable("steady", "runs are too short to tell a trend (at least 30 s)");
-    }
-    let text = format!("{} of {judged} runs steady", judged - unsteady);
-    // One run in five may look like a trend by a checkpoint's place alone.
-    if unsteady * 5 <= judged {
-        gate("steady", GateStatus::Passed, text)
-    } else {
-        gate("steady", GateStatus::Warned, format!("{text}: a longer warm-up would help"))
-    }
 }
 
 fn cycles(run: &Run) -> usize {

@@ -42,6 +42,7 @@ pub fn diagnose(
     notes.extend(two_modes(document, primary));
     notes.extend(periodic(pairs, seed));
     notes.extend(gap(document));
+    notes.extend(super::steady::warm_up_note(document));
     notes.extend(host(pairs));
     notes
 }

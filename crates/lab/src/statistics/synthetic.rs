@@ -266,6 +266,7 @@ impl SyntheticSession {
                 primary: self.primary.to_owned(),
                 margin_ratio: self.margin_ratio,
                 is_quick: false,
+                expects_saturation: false,
             },
             machine: Machine::default(),
             arms: vec![arm("A", ArmRole::Baseline), arm("B", ArmRole::Contender)],

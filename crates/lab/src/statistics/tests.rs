@@ -121,6 +121,7 @@ pub(super) fn session(pairs: u32) -> SessionDocument {
             primary: "throughput".to_owned(),
             margin_ratio: 0.02,
             is_quick: false,
+            expects_saturation: false,
         },
         machine: Machine::default(),
         arms: vec![arm("master", ArmRole::Baseline), arm("patch", ArmRole::Contender)],

@@ -140,6 +140,7 @@ fn protocol(finished: &Finished<'_>) -> Protocol {
         primary: "response_p99".to_owned(),
         margin_ratio: 0.05,
         is_quick: false,
+        expects_saturation: false,
     }
 }
 

@@ -175,6 +175,9 @@ pub(super) struct Flags {
     /// Few short pairs, done in a minute or two; says what it cannot see
     #[arg(long)]
     quick: bool,
+    /// The rate is meant to exceed what the server can do: falling behind then only warns.
+    #[arg(long)]
+    saturation: bool,
     /// Setting that may differ though no arm declares it, repeatable
     #[arg(long, value_name = "SETTING")]
     allow_difference: Vec<String>,
@@ -231,6 +234,7 @@ impl Flags {
             seed: self.seed,
             out: self.out.clone(),
             quick: self.quick.then_some(true),
+            saturation: self.saturation.then_some(true),
             allow_differences: (!self.allow_difference.is_empty())
                 .then(|| self.allow_difference.clone()),
         })

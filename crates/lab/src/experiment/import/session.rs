@@ -92,6 +92,7 @@ pub fn to_session(
                 .unwrap_or_else(|| if is_open { "response_p99" } else { "throughput" }.to_owned()),
             margin_ratio: if is_open { 0.05 } else { 0.02 },
             is_quick: false,
+            expects_saturation: false,
         },
         machine: Machine::default(),
         arms: vec![Arm {
