@@ -2,11 +2,15 @@
 
 use crate::arc::{AdaptiveReplacement, Ratio};
 use crate::car::ClockAdaptiveReplacement;
+use crate::clock_pro::{ClockPro, ClockProParameters};
 use crate::clock_sweep::{ClockSweep, ClockSweepParameters, Decay, Increment};
 use crate::fifo::Fifo;
 use crate::ghost::KeySpace;
+use crate::innodb::{Innodb, InnodbParameters, YOUNG_MIN};
+use crate::lirs::{Lirs, LirsParameters};
 use crate::lru::Lru;
 use crate::lru_k::{K_MAX, LruK, LruKParameters};
+use crate::midpoint_lru::{ClockUse, MidpointLru, MidpointLruParameters};
 use crate::random::Random;
 use crate::registry::PolicyVisitor;
 use crate::s3_fifo::{S3Fifo, S3FifoParameters};
@@ -26,14 +30,18 @@ pub(crate) enum BuiltIn {
     Random,
     Clock,
     ClockSweep,
+    MidpointLru,
+    Innodb,
     LruK,
     TwoQ,
     Arc,
     Car,
+    ClockPro,
+    Lirs,
+    WTinyLfu,
     S3Fifo,
     Clock2qPlus,
     Sieve,
-    WTinyLfu,
 }
 
 impl BuiltIn {
@@ -44,14 +52,18 @@ impl BuiltIn {
         Self::Random,
         Self::Clock,
         Self::ClockSweep,
+        Self::MidpointLru,
+        Self::Innodb,
         Self::LruK,
         Self::TwoQ,
         Self::Arc,
         Self::Car,
+        Self::ClockPro,
+        Self::Lirs,
+        Self::WTinyLfu,
         Self::S3Fifo,
         Self::Clock2qPlus,
         Self::Sieve,
-        Self::WTinyLfu,
     ];
 
     pub(crate) const fn description(self) -> &'static PolicyDescription {
@@ -61,14 +73,18 @@ impl BuiltIn {
             Self::Random => &RANDOM,
             Self::Clock => &CLOCK,
             Self::ClockSweep => &CLOCK_SWEEP,
+            Self::MidpointLru => &MIDPOINT_LRU,
+            Self::Innodb => &INNODB,
             Self::LruK => &LRU_K,
             Self::TwoQ => &TWO_Q,
             Self::Arc => &ARC,
             Self::Car => &CAR,
+            Self::ClockPro => &CLOCK_PRO,
+            Self::Lirs => &LIRS,
+            Self::WTinyLfu => &W_TINYLFU,
             Self::S3Fifo => &S3_FIFO,
             Self::Clock2qPlus => &CLOCK2Q_PLUS,
             Self::Sieve => &SIEVE,
-            Self::WTinyLfu => &W_TINYLFU,
         }
     }
 
@@ -89,12 +105,21 @@ impl BuiltIn {
             Self::ClockSweep => {
                 visitor.visit(ClockSweep::new(clock_sweep_parameters(arguments), frames))
             }
+            Self::MidpointLru => {
+                visitor.visit(MidpointLru::new(midpoint_lru_parameters(arguments), frames))
+            }
+            Self::Innodb => visitor.visit(Innodb::new(innodb_parameters(arguments), frames)),
             Self::LruK => visitor.visit(LruK::new(lru_k_parameters(arguments), frames, space)),
             Self::TwoQ => visitor.visit(TwoQ::new(two_q_parameters(arguments), frames, space)),
             Self::Arc => {
                 visitor.visit(AdaptiveReplacement::new(arc_ratio(arguments), frames, space))
             }
             Self::Car => visitor.visit(ClockAdaptiveReplacement::new(frames, space)),
+            Self::ClockPro => {
+                visitor.visit(ClockPro::new(clock_pro_parameters(arguments), frames, space))
+            }
+            Self::Lirs => visitor.visit(Lirs::new(lirs_parameters(arguments), frames, space)),
+            Self::WTinyLfu => visitor.visit(WTinyLfu::new(w_tinylfu_parameters(arguments), frames)),
             Self::S3Fifo => {
                 visitor.visit(S3Fifo::new(s3_fifo_parameters(arguments), frames, space))
             }
@@ -104,16 +129,37 @@ impl BuiltIn {
                 visitor.visit(clock2q_plus::clock2q_plus(parameters, window, frames, space))
             }
             Self::Sieve => visitor.visit(Sieve::new(frames)),
-            Self::WTinyLfu => visitor.visit(WTinyLfu::new(w_tinylfu_parameters(arguments), frames)),
         }
     }
 
     /// What the ranges alone do not exclude: the parameter at fault and what is wrong.
     pub(crate) fn contradiction(self, arguments: Arguments<'_>) -> Option<(&'static str, String)> {
-        let (cap, initial) = (arguments.integer("cap"), arguments.integer("initial"));
-        (self == Self::ClockSweep && initial > cap).then(|| {
-            ("initial", format!("initial={initial} is above cap={cap}: raise cap or lower initial"))
-        })
+        match self {
+            Self::ClockSweep => {
+                let (cap, initial) = (arguments.integer("cap"), arguments.integer("initial"));
+                (initial > cap).then(|| {
+                    let text = "raise cap or lower initial";
+                    ("initial", format!("initial={initial} is above cap={cap}: {text}"))
+                })
+            }
+            Self::MidpointLru => {
+                let midpoint = arguments.real("midpoint");
+                let zone = arguments.real("clock_share");
+                (midpoint + zone > 1.0).then(|| {
+                    let text = "the clock would begin before the midpoint: lower one of them";
+                    ("midpoint", format!("midpoint={midpoint} and clock_share={zone}: {text}"))
+                })
+            }
+            Self::Innodb => {
+                let from = arguments.integer("old_from");
+                let tolerance = arguments.integer("tolerance");
+                (from < tolerance + YOUNG_MIN + 1).then(|| {
+                    let text = "the list has to be longer than the tolerance and 5 young pages";
+                    ("old_from", format!("old_from={from}, tolerance={tolerance}: {text}"))
+                })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -124,6 +170,7 @@ fn clock_sweep_parameters(arguments: Arguments<'_>) -> ClockSweepParameters {
         delay_ms: arguments.integer("delay_ms"),
         increment: match arguments.word("increment") {
             "max" => Increment::Max,
+            "balanced" => Increment::Balanced,
             _ => Increment::One,
         },
         decay: match arguments.word("decay") {
@@ -141,6 +188,35 @@ fn lru_k_parameters(arguments: Arguments<'_>) -> LruKParameters {
         correlated_ms: arguments.integer("correlated_ms"),
         history: arguments.real("history"),
     }
+}
+
+fn midpoint_lru_parameters(arguments: Arguments<'_>) -> MidpointLruParameters {
+    MidpointLruParameters {
+        midpoint: arguments.real("midpoint"),
+        clock_share: arguments.real("clock_share"),
+        clock_use: match arguments.word("clock_use") {
+            "stay" => ClockUse::Stay,
+            _ => ClockUse::Front,
+        },
+        cap: arguments.integer("cap"),
+    }
+}
+
+fn innodb_parameters(arguments: Arguments<'_>) -> InnodbParameters {
+    InnodbParameters {
+        old_percent: arguments.integer("old_percent"),
+        old_time_ms: arguments.integer("old_time_ms"),
+        old_from: arguments.integer("old_from"),
+        tolerance: arguments.integer("tolerance"),
+    }
+}
+
+fn clock_pro_parameters(arguments: Arguments<'_>) -> ClockProParameters {
+    ClockProParameters { cold: arguments.real("cold"), adaptive: arguments.flag("adaptive") }
+}
+
+fn lirs_parameters(arguments: Arguments<'_>) -> LirsParameters {
+    LirsParameters { hir: arguments.real("hir"), ghosts: arguments.real("ghosts") }
 }
 
 fn two_q_parameters(arguments: Arguments<'_>) -> TwoQParameters {
@@ -251,7 +327,12 @@ static CLOCK_SWEEP: PolicyDescription = PolicyDescription {
             "ms",
             "least time between two rises of one counter",
         ),
-        word("increment", &["one", "max"], "one", "a use adds one, or sets the count to cap"),
+        word(
+            "increment",
+            &["one", "max", "balanced"],
+            "one",
+            "a use adds one, or sets the count to cap, or does so and moves the hand on as far",
+        ),
         word("decay", &["one", "half"], "one", "the hand takes one away, or halves the count"),
         integer(
             "pressure",
@@ -259,6 +340,47 @@ static CLOCK_SWEEP: PolicyDescription = PolicyDescription {
             "counts a frame",
             "keeps the mean count at or below this; 0: off",
         ),
+    ],
+};
+
+static MIDPOINT_LRU: PolicyDescription = PolicyDescription {
+    name: "midpoint_lru",
+    idea: "An LRU list that new pages enter at 5/8, and whose last 1/8 is swept as a clock.",
+    source: "A. Borodin, pgsql-hackers, February 2019",
+    caution: "",
+    parameters: &[
+        real(
+            "midpoint",
+            (0.0, 1.0, 0.625),
+            "share of the list, from its front",
+            "where new pages enter",
+        ),
+        real("clock_share", (0.001, 1.0, 0.125), "share of the list", "the part that is swept"),
+        word(
+            "clock_use",
+            &["front", "stay"],
+            "front",
+            "a used page under the hand goes to the front, or loses a count",
+        ),
+        integer("cap", (1, 255, 5), "uses", "the highest count in the swept part"),
+    ],
+};
+
+static INNODB: PolicyDescription = PolicyDescription {
+    name: "innodb",
+    idea: "An LRU list whose old part new pages enter; they rise when used again after a while.",
+    source: "MySQL buf0lru.cc, buf0buf.ic",
+    caution: "",
+    parameters: &[
+        integer("old_percent", (5, 95, 37), "percent of the list", "length of the old part"),
+        integer(
+            "old_time_ms",
+            (0, DELAY_MS_MAX, 1000),
+            "ms",
+            "from the first use of an old page to the use that raises it",
+        ),
+        integer("old_from", (26, 1 << 30, 512), "pages", "shorter lists have no old part"),
+        integer("tolerance", (0, 1000, 20), "pages", "the old part may be off its length so far"),
     ],
 };
 
@@ -311,6 +433,37 @@ static CAR: PolicyDescription = PolicyDescription {
     source: "S. Bansal, D. Modha, FAST 2004",
     caution: "",
     parameters: &[],
+};
+
+static CLOCK_PRO: PolicyDescription = PolicyDescription {
+    name: "clock_pro",
+    idea: "Hot and cold pages on one ring with three hands; a cold page used on test becomes hot.",
+    source: "S. Jiang, F. Chen, X. Zhang, USENIX 2005",
+    caution: "",
+    parameters: &[
+        real("cold", (0.001, 1.0, 0.05), SHARE_OF_FRAMES, "frames for cold pages, at first"),
+        flag(
+            "adaptive",
+            true,
+            "that share grows with uses on test and shrinks with tests that end",
+        ),
+    ],
+};
+
+static LIRS: PolicyDescription = PolicyDescription {
+    name: "lirs",
+    idea: "Keeps the pages with the shortest distances between their last two uses.",
+    source: "S. Jiang, X. Zhang, SIGMETRICS 2002",
+    caution: "",
+    parameters: &[
+        real("hir", (0.001, 0.9, 0.01), SHARE_OF_FRAMES, "frames for other pages, at least 2"),
+        real(
+            "ghosts",
+            (0.0, 2500.0, 2500.0),
+            SHARE_OF_FRAMES,
+            "remembered pages; 2 in libraries, and in a pool",
+        ),
+    ],
 };
 
 const SMALL: ParameterDescription =
@@ -388,6 +541,18 @@ mod tests {
         };
         of(BuiltIn::ClockSweep, &|arguments| {
             assert_eq!(clock_sweep_parameters(arguments), ClockSweepParameters::default());
+        });
+        of(BuiltIn::MidpointLru, &|arguments| {
+            assert_eq!(midpoint_lru_parameters(arguments), MidpointLruParameters::default());
+        });
+        of(BuiltIn::Innodb, &|arguments| {
+            assert_eq!(innodb_parameters(arguments), InnodbParameters::default());
+        });
+        of(BuiltIn::ClockPro, &|arguments| {
+            assert_eq!(clock_pro_parameters(arguments), ClockProParameters::default());
+        });
+        of(BuiltIn::Lirs, &|arguments| {
+            assert_eq!(lirs_parameters(arguments), LirsParameters::default());
         });
         of(BuiltIn::LruK, &|arguments| {
             assert_eq!(lru_k_parameters(arguments), LruKParameters::default());

@@ -7,18 +7,20 @@
 //!
 //! - **Source**: PostgreSQL `src/backend/storage/buffer/freelist.c` (`StrategyGetBuffer`) and
 //!   `bufmgr.c` (`PinBuffer`). Delayed increments: P. Geoghegan's prototype of April 2014. Set to
-//!   maximum: G. Stark in the same thread. Access pressure: R. Haas, 2014-04-16.
+//!   maximum, and balanced: G. Stark in the same thread. Access pressure: R. Haas, 2014-04-16.
+//!   Halving: R. Haas and A. Sharma, 2013.
 //! - **Parameters**: `cap` (1 to 255, default 5), `initial` (0 to `cap`, default 1), `delay_ms` (0 to
 //!   3,600,000, default 0): a counter rises only when so long has passed since it last rose, loading
-//!   included, ring pins excepted. `increment` (`one`, `max`). `decay`: what the hand does (`one`
-//!   lowers by one, `half` halves). `pressure` (0: off, else a multiple of the number of frames,
-//!   default 0): when the sum of all counters exceeds it, each miss also advances the hand until it
-//!   has lowered one counter for each that was raised since.
+//!   included, ring pins excepted. `increment`: what a use does (`one` adds one; `max` sets the counter
+//!   to the cap; `balanced` does so and makes the hand take as many steps as the counter rose).
+//!   `decay`: what the hand does (`one` lowers by one, `half` halves). `pressure` (0 to 255, default 0:
+//!   off): while the sum of all counters exceeds this many a frame, each rise is paid for by a counter
+//!   that the hand lowers.
 //! - **Differences to PostgreSQL**: the hand belongs to whoever holds the policy, so there is no
-//!   atomic ticket; the order of frames visited is the same. With `delay_ms`, a tick that went back
-//!   counts as not elapsed. Pressure is applied at the next miss, not at the hit, since a hit may not
-//!   move the hand; the sum is therefore counted from the words at the sweep, which makes a turn of
-//!   `pressure` cost one pass over the words per [`PRESSURE_CHECK_MISSES`] misses.
+//!   atomic ticket; the order of frames visited is the same. A page read through a ring starts at 1
+//!   even where `initial` is higher. With `delay_ms`, a tick that went back counts as not elapsed.
+//!   What `balanced` and `pressure` owe is paid at the next search, not at the hit, since a hit may
+//!   not move the hand; both share one counter of rises between workers, which costs on many cores.
 //! - **Hit**: one load and at most one compare-and-swap. **Victim**: amortised O(1), at worst
 //!   `cap` + 1 turns (with `half`: log2(cap) + 2).
 //! - **Memory**: 20 bytes a frame, 24 with a delay; no ghosts.
@@ -26,15 +28,13 @@
 //!   scans in rings outside of the policy.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::frames::{Residents, Words};
 use crate::policy::{
     Access, Answer, Candidates, FrameId, Hint, HitLog, HitPath, Miss, PageKey, Policy,
     PolicyStatistics, ResizeError, add_count,
 };
-
-/// How often the sum of counters is taken when pressure is on, in misses.
-pub const PRESSURE_CHECK_MISSES: u32 = 64;
 
 /// What a use does to a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub enum Increment {
     One,
     /// Sets it to the cap.
     Max,
+    /// Sets it to the cap, and the hand takes as many steps as it rose.
+    Balanced,
 }
 
 /// What the hand does to a counter.
@@ -93,12 +95,25 @@ struct Counters {
     usage: Words,
     /// When each counter last rose; unused (empty) without a delay.
     last_rise_ms: Words,
+    /// By how much counters rose through hits since the last search; kept only for balance and
+    /// pressure.
+    rises: AtomicU64,
 }
 
 impl Counters {
     fn new(parameters: ClockSweepParameters, frames: u32) -> Self {
         let delayed = if parameters.delay_ms > 0 { frames } else { 0 };
-        Self { parameters, usage: Words::new(frames), last_rise_ms: Words::new(delayed) }
+        let (usage, last_rise_ms) = (Words::new(frames), Words::new(delayed));
+        Self { parameters, usage, last_rise_ms, rises: AtomicU64::new(0) }
+    }
+
+    #[inline]
+    fn raise(&self, frame: FrameId, from: u32, to: u32) {
+        let counts_rises =
+            self.parameters.pressure > 0 || self.parameters.increment == Increment::Balanced;
+        if self.usage.try_replace(frame, from, to) && counts_rises {
+            self.rises.fetch_add(u64::from(to - from), Ordering::Relaxed);
+        }
     }
 }
 
@@ -109,7 +124,7 @@ impl HitPath for Counters {
         if access.hint != Hint::Normal {
             // A ring's pin makes a page just not the first to go, and never hot.
             if usage == 0 {
-                self.usage.try_replace(frame, 0, 1);
+                self.raise(frame, 0, 1);
             }
             return;
         }
@@ -128,9 +143,9 @@ impl HitPath for Counters {
         }
         let raised = match self.parameters.increment {
             Increment::One => usage + 1,
-            Increment::Max => self.parameters.cap,
+            Increment::Max | Increment::Balanced => self.parameters.cap,
         };
-        self.usage.try_replace(frame, usage, raised);
+        self.raise(frame, usage, raised);
     }
 }
 
@@ -141,9 +156,9 @@ pub struct ClockSweep {
     counters: Arc<Counters>,
     /// The next frame to look at.
     hand: u32,
-    misses_until_check: u32,
-    /// Counters to lower at the coming misses, from access pressure.
-    excess: u64,
+    /// The sum of all counters, without the rises that wait in [`Counters`] (it may be below zero
+    /// when a risen counter left meanwhile).
+    sum: i64,
     statistics: PolicyStatistics,
 }
 
@@ -159,8 +174,7 @@ impl ClockSweep {
             residents: Residents::new(frames),
             counters: Arc::new(Counters::new(parameters, frames)),
             hand: 0,
-            misses_until_check: PRESSURE_CHECK_MISSES,
-            excess: 0,
+            sum: 0,
             statistics: PolicyStatistics::default(),
         }
     }
@@ -188,39 +202,45 @@ impl ClockSweep {
         }
     }
 
-    /// Access pressure: when the counters' sum exceeds the limit, lowers what is above it, a part
-    /// at each miss.
-    fn relieve_pressure(&mut self) {
-        if self.counters.parameters.pressure == 0 {
+    /// Pays what hits since the last search owe: steps for balance, lowered counters for pressure.
+    fn pay(&mut self, candidates: &mut dyn Candidates) {
+        let parameters = self.counters.parameters;
+        if parameters.pressure == 0 && parameters.increment != Increment::Balanced {
             return;
         }
-        self.misses_until_check -= 1;
-        if self.misses_until_check == 0 {
-            self.misses_until_check = PRESSURE_CHECK_MISSES;
-            let sum: u64 =
-                self.residents.iter().map(|(frame, _)| u64::from(self.usage(frame))).sum();
-            let limit =
-                u64::from(self.residents.frames()) * u64::from(self.counters.parameters.pressure);
-            self.excess = sum.saturating_sub(limit);
-        }
-        let share = self.excess.div_ceil(u64::from(self.misses_until_check));
-        let mut left = share;
-        let mut steps = self.residents.frames();
-        while left > 0 && steps > 0 {
-            steps -= 1;
-            let frame = self.tick();
-            self.statistics.sweep_steps += 1;
-            let usage = self.usage(frame);
-            if usage > 0 && self.residents.is_resident(frame) {
-                self.counters.usage.set(frame, usage - 1);
-                left -= 1;
+        let rises = self.counters.rises.swap(0, Ordering::Relaxed);
+        self.sum += i64::try_from(rises).unwrap_or(i64::MAX / 2);
+        let frames = self.residents.frames();
+        // More turns than that find nothing left to lower.
+        let most = u64::from(frames) * u64::from(parameters.cap);
+        if parameters.increment == Increment::Balanced {
+            for _ in 0..rises.min(most) {
+                self.step(candidates);
             }
         }
-        self.excess -= share - left;
+        let limit = i64::from(frames) * i64::from(parameters.pressure);
+        let mut in_vain = 0;
+        while parameters.pressure > 0 && self.sum > limit && in_vain < frames {
+            in_vain = if self.step(candidates) { 0 } else { in_vain + 1 };
+        }
+    }
+
+    /// Moves the hand on by one frame; true when it lowered a counter by one.
+    fn step(&mut self, candidates: &mut dyn Candidates) -> bool {
+        let frame = self.tick();
+        self.statistics.sweep_steps += 1;
+        let usage = self.counters.usage.get(frame);
+        let lowers = usage > 0 && self.residents.is_resident(frame) && !candidates.is_pinned(frame);
+        if lowers {
+            self.counters.usage.set(frame, usage - 1);
+            self.sum -= 1;
+        }
+        lowers
     }
 
     fn leave(&mut self, frame: FrameId) {
         if self.residents.leave(frame).is_some() {
+            self.sum -= i64::from(self.counters.usage.get(frame));
             self.counters.usage.set(frame, 0);
         }
     }
@@ -241,11 +261,11 @@ impl Policy for ClockSweep {
 
     #[inline]
     fn miss(&mut self, _page: PageKey, _access: Access) -> Miss {
-        self.relieve_pressure();
         Miss::default()
     }
 
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
+        self.pay(candidates);
         let frames = self.residents.frames();
         // PostgreSQL's rule: give up after a whole turn in which nothing was lowered.
         let mut tries = frames;
@@ -262,7 +282,9 @@ impl Policy for ClockSweep {
                 if candidates.is_pinned(frame) {
                     tries -= 1;
                 } else {
-                    self.counters.usage.set(frame, self.lowered(usage));
+                    let lowered = self.lowered(usage);
+                    self.counters.usage.set(frame, lowered);
+                    self.sum -= i64::from(usage - lowered);
                     tries = frames;
                 }
                 continue;
@@ -286,7 +308,10 @@ impl Policy for ClockSweep {
     #[inline]
     fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, access: Access) {
         if self.residents.admit(frame, page) {
-            self.counters.usage.set(frame, self.counters.parameters.initial);
+            let initial = self.counters.parameters.initial;
+            let initial = if access.hint == Hint::Normal { initial } else { initial.min(1) };
+            self.counters.usage.set(frame, initial);
+            self.sum += i64::from(initial);
             if self.counters.parameters.delay_ms > 0 {
                 self.counters.last_rise_ms.set(frame, access.tick_ms);
             }
@@ -309,6 +334,7 @@ impl Policy for ClockSweep {
             parameters,
             usage: self.counters.usage.resized(frames),
             last_rise_ms: self.counters.last_rise_ms.resized(delayed),
+            rises: AtomicU64::new(self.counters.rises.load(Ordering::Relaxed)),
         });
         if self.hand >= frames {
             self.hand = 0;
@@ -348,6 +374,15 @@ impl Policy for ClockSweep {
             let usage = self.usage(frame);
             if usage > self.counters.parameters.cap {
                 return Err(format!("frame {} counts {usage}, above the cap", frame.0));
+            }
+        }
+        let parameters = self.counters.parameters;
+        if parameters.pressure > 0 || parameters.increment == Increment::Balanced {
+            let frames = (0..self.residents.frames()).map(FrameId);
+            let counted: i64 = frames.map(|frame| i64::from(self.usage(frame))).sum();
+            let waiting = self.counters.rises.load(Ordering::Relaxed);
+            if self.sum + i64::try_from(waiting).unwrap_or(0) != counted {
+                return Err(format!("counts sum to {counted}, kept {} and {waiting}", self.sum));
             }
         }
         Ok(())

@@ -64,6 +64,14 @@ impl Links {
         self.links.resize(count as usize, Link { previous: FREE, next: NONE });
     }
 
+    /// Makes room for indices below `count`, doubling what there is.
+    #[inline]
+    pub(crate) fn grow_to(&mut self, count: u32) {
+        while self.links.len() < count as usize {
+            self.links.push(Link { previous: FREE, next: NONE });
+        }
+    }
+
     /// Whether `index` is in a list.
     #[inline]
     pub(crate) fn is_linked(&self, index: u32) -> bool {
@@ -105,6 +113,21 @@ impl Links {
             self.links[list.tail as usize].next = index;
         }
         list.tail = index;
+        list.len += 1;
+    }
+
+    /// Puts `index` behind `at` (towards the tail).
+    #[inline]
+    pub(crate) fn insert_behind(&mut self, list: &mut List, at: u32, index: u32) {
+        debug_assert!(!self.is_linked(index), "an index is in one list at most");
+        let next = self.links[at as usize].next;
+        self.links[index as usize] = Link { previous: at, next };
+        self.links[at as usize].next = index;
+        if next == NONE {
+            list.tail = index;
+        } else {
+            self.links[next as usize].previous = index;
+        }
         list.len += 1;
     }
 
@@ -174,11 +197,12 @@ mod tests {
     #[test]
     fn lists_agree_with_vectors_under_any_sequence_of_operations() {
         use proptest::prelude::*;
-        proptest!(|(operations in proptest::collection::vec((0_u8..4, 0_u32..12), 0..200))| {
+        proptest!(|(operations in proptest::collection::vec((0_u8..6, 0_u32..12), 0..200))| {
             let mut links = Links::new(12);
             let mut list = List::default();
             let mut model: Vec<u32> = Vec::new();
             for (operation, index) in operations {
+                let tail = model.last().copied();
                 let at = model.iter().position(|held| *held == index);
                 match (operation, at) {
                     (0, None) => { links.push_head(&mut list, index); model.insert(0, index); }
@@ -188,6 +212,14 @@ mod tests {
                         links.move_to_head(&mut list, index);
                         model.remove(at);
                         model.insert(0, index);
+                    }
+                    (4, None) if tail.is_some() => {
+                        links.insert_behind(&mut list, model[model.len() / 2], index);
+                        model.insert(model.len() / 2 + 1, index);
+                    }
+                    (5, None) if tail.is_some() => {
+                        links.insert_behind(&mut list, model[model.len() - 1], index);
+                        model.push(index);
                     }
                     _ => {}
                 }

@@ -105,12 +105,13 @@ impl Words {
         }
     }
 
-    /// Replaces `current` by `new`, unless somebody else was quicker; one lost hint is harmless.
+    /// Replaces `current` by `new`, unless somebody else was quicker (false); one lost hint is
+    /// harmless.
     #[inline]
-    pub(crate) fn try_replace(&self, frame: FrameId, current: u32, new: u32) {
-        if let Some(word) = self.0.get(frame.0 as usize) {
-            let _ = word.compare_exchange(current, new, Ordering::Relaxed, Ordering::Relaxed);
-        }
+    pub(crate) fn try_replace(&self, frame: FrameId, current: u32, new: u32) -> bool {
+        self.0.get(frame.0 as usize).is_some_and(|word| {
+            word.compare_exchange(current, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        })
     }
 }
 

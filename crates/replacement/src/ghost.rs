@@ -163,9 +163,9 @@ impl Ghosts {
     }
 }
 
-/// From a page key to its node.
+/// From a page key to its node; the keys by node are the owner's.
 #[derive(Clone, Debug)]
-enum Index {
+pub(crate) enum Index {
     Dense(Vec<u32>),
     /// Linear probing over a power of two of slots, at most half full; removal shifts back, so
     /// there are no tombstones and a search ends at the first empty slot.
@@ -180,7 +180,7 @@ fn slot_of(key: u64, slots: usize) -> usize {
 }
 
 impl Index {
-    fn new(capacity: u32, space: KeySpace) -> Self {
+    pub(crate) fn new(capacity: u32, space: KeySpace) -> Self {
         match space {
             KeySpace::Dense(keys) => Self::Dense(vec![NONE; keys as usize]),
             KeySpace::Hashed => {
@@ -191,7 +191,7 @@ impl Index {
     }
 
     #[inline]
-    fn find(&self, key: u64, keys: &[u64]) -> Option<u32> {
+    pub(crate) fn find(&self, key: u64, keys: &[u64]) -> Option<u32> {
         match self {
             Self::Dense(nodes) => {
                 let node = *nodes.get(usize::try_from(key).ok()?)?;
@@ -214,7 +214,7 @@ impl Index {
     }
 
     #[inline]
-    fn insert(&mut self, key: u64, node: u32, _keys: &[u64]) {
+    pub(crate) fn insert(&mut self, key: u64, node: u32, _keys: &[u64]) {
         match self {
             Self::Dense(nodes) => {
                 if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {
@@ -232,7 +232,7 @@ impl Index {
     }
 
     #[inline]
-    fn remove(&mut self, key: u64, keys: &[u64]) {
+    pub(crate) fn remove(&mut self, key: u64, keys: &[u64]) {
         match self {
             Self::Dense(nodes) => {
                 if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {

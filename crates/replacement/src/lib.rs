@@ -10,15 +10,20 @@ pub mod car;
 mod catalogue;
 pub mod clock;
 pub mod clock2q_plus;
+pub mod clock_pro;
 pub mod clock_sweep;
 pub mod conformance;
+mod entries;
 pub mod fifo;
 mod frame_list;
 mod frames;
 mod frequency_sketch;
 mod ghost;
+pub mod innodb;
+pub mod lirs;
 pub mod lru;
 pub mod lru_k;
+pub mod midpoint_lru;
 pub mod policy;
 pub mod random;
 pub mod registry;
@@ -32,50 +37,43 @@ pub use ghost::KeySpace;
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Policy;
-    use crate::{
-        KeySpace, arc, car, clock, clock_sweep, clock2q_plus, conformance, fifo, lru, lru_k,
-        random, s3_fifo, sieve, two_q, w_tinylfu,
-    };
-
-    fn holds<P: Policy + 'static>(make: impl Fn(u32) -> P) {
-        if let Err(broken) = conformance::check(&|frames| Box::new(make(frames))) {
-            panic!("{broken}");
-        }
-    }
+    use crate::registry::Registry;
+    use crate::{KeySpace, conformance};
 
     #[test]
     fn every_policy_keeps_the_contract() {
-        holds(fifo::Fifo::new);
-        holds(lru::Lru::new);
-        holds(|frames| random::Random::new(7, frames));
-        holds(|frames| clock::clock(false, frames));
-        holds(|frames| clock::clock(true, frames));
-        let sweep = clock_sweep::ClockSweepParameters::default();
-        holds(|frames| clock_sweep::ClockSweep::new(sweep, frames));
-        let delayed =
-            clock_sweep::ClockSweepParameters { cap: 10, initial: 3, delay_ms: 5, ..sweep };
-        holds(|frames| clock_sweep::ClockSweep::new(delayed, frames));
-        let pressed = clock_sweep::ClockSweepParameters {
-            increment: clock_sweep::Increment::Max,
-            decay: clock_sweep::Decay::Half,
-            pressure: 3,
-            ..sweep
-        };
-        holds(|frames| clock_sweep::ClockSweep::new(pressed, frames));
-        holds(sieve::Sieve::new);
-        holds(|frames| w_tinylfu::WTinyLfu::new(w_tinylfu::WTinyLfuParameters::default(), frames));
-        for space in [KeySpace::Hashed, KeySpace::Dense(2_000_000)] {
-            holds(|frames| two_q::TwoQ::new(two_q::TwoQParameters::default(), frames, space));
-            holds(|frames| arc::AdaptiveReplacement::new(arc::Ratio::Real, frames, space));
-            holds(|frames| car::ClockAdaptiveReplacement::new(frames, space));
-            let parameters = lru_k::LruKParameters::default();
-            holds(|frames| lru_k::LruK::new(parameters, frames, space));
-            let timed = lru_k::LruKParameters { k: 3, correlated_ms: 5, ..parameters };
-            holds(|frames| lru_k::LruK::new(timed, frames, space));
-            let s3 = s3_fifo::S3FifoParameters::default();
-            holds(|frames| s3_fifo::S3Fifo::new(s3, frames, space));
-            holds(|frames| clock2q_plus::clock2q_plus(s3, 0.5, frames, space));
+        let registry = Registry::standard();
+        let mut all = registry.defaults();
+        // What the defaults do not reach.
+        all.extend(
+            registry
+                .parse_list(
+                    "clock(initial=1), clock_sweep(cap=10, initial=3, delay_ms=5),
+                     clock_sweep(increment=max, decay=half, pressure=3),
+                     clock_sweep(increment=balanced, pressure=1),
+                     midpoint_lru(midpoint=0, clock_share=1, cap=1),
+                     midpoint_lru(clock_use=stay), midpoint_lru(midpoint=0.3, clock_share=0.5),
+                     innodb(old_from=26, tolerance=2, old_time_ms=3),
+                     innodb(old_from=26, tolerance=0, old_percent=95, old_time_ms=0),
+                     innodb(old_from=26, tolerance=5, old_percent=5),
+                     lru_k(k=3, correlated_ms=5), lru_k(k=8, correlated=0, history=0),
+                     two_q(k_in=0.9, k_out=0), two_q(k_in=0.01, k_out=4), arc(ratio=integer),
+                     clock_pro(adaptive=off), clock_pro(cold=1), clock_pro(cold=0.5),
+                     lirs(hir=0.5), lirs(ghosts=0), lirs(hir=0.9, ghosts=1),
+                     w_tinylfu(window=0.99), w_tinylfu(window=0.5, protected=0),
+                     w_tinylfu(protected=0.99),
+                     s3_fifo(promote=1, warm_up=off), s3_fifo(small=0.9, ghosts=0),
+                     clock2q_plus(window=0), clock2q_plus(window=1, small=0.9)",
+                )
+                .unwrap(),
+        );
+        for one in all {
+            for space in [KeySpace::Hashed, KeySpace::Dense(2_000_000)] {
+                let checked = conformance::check(&|frames| one.build(frames, space, 7).unwrap());
+                if let Err(broken) = checked {
+                    panic!("{one}: {broken}");
+                }
+            }
         }
     }
 }

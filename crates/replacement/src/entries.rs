@@ -1,0 +1,164 @@
+//! Pages in one order, whether resident or only remembered: LIRS's stack, CLOCK-Pro's ring.
+//!
+//! An entry keeps its place when its page leaves the cache. Entries are made as they are needed, up
+//! to a bound that the owner keeps, so a history that may be long costs only what it holds.
+
+use crate::frame_list::{Links, List, NONE};
+use crate::ghost::{Index, KeySpace};
+use crate::policy::PageKey;
+
+/// The order and its entries.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries {
+    space: KeySpace,
+    links: Links,
+    order: List,
+    keys: Vec<u64>,
+    /// Of each entry; [`NONE`]: the page is only remembered.
+    frames: Vec<u32>,
+    free: Vec<u32>,
+    /// Finds the entries that are only remembered.
+    remembered: Index,
+    remembered_count: u32,
+    /// How many remembered pages `remembered` has room for.
+    room: u32,
+}
+
+impl Entries {
+    pub(crate) fn new(frames: u32, space: KeySpace) -> Self {
+        Self {
+            space,
+            links: Links::new(0),
+            order: List::default(),
+            keys: Vec::new(),
+            frames: Vec::new(),
+            free: Vec::new(),
+            remembered: Index::new(frames, space),
+            remembered_count: 0,
+            room: frames,
+        }
+    }
+
+    pub(crate) const fn order(&self) -> &List {
+        &self.order
+    }
+
+    pub(crate) const fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// How many pages are only remembered.
+    pub(crate) const fn remembered(&self) -> u32 {
+        self.remembered_count
+    }
+
+    /// The frame of `entry`, or [`NONE`].
+    #[inline]
+    pub(crate) fn frame(&self, entry: u32) -> u32 {
+        self.frames[entry as usize]
+    }
+
+    /// The entry of a page that is only remembered.
+    #[inline]
+    pub(crate) fn find(&self, page: PageKey) -> Option<u32> {
+        self.remembered.find(page.0, &self.keys)
+    }
+
+    /// A new entry at the head, for a resident page.
+    #[inline]
+    pub(crate) fn push_head(&mut self, page: PageKey, frame: u32) -> u32 {
+        let entry = self.create(page, frame);
+        self.links.push_head(&mut self.order, entry);
+        entry
+    }
+
+    /// A new entry behind `at`, for a resident page.
+    #[inline]
+    pub(crate) fn insert_behind(&mut self, at: u32, page: PageKey, frame: u32) -> u32 {
+        let entry = self.create(page, frame);
+        self.links.insert_behind(&mut self.order, at, entry);
+        entry
+    }
+
+    #[inline]
+    pub(crate) fn move_to_head(&mut self, entry: u32) {
+        self.links.move_to_head(&mut self.order, entry);
+    }
+
+    /// Moves `entry` behind `at`, which is another.
+    #[inline]
+    pub(crate) fn move_behind(&mut self, at: u32, entry: u32) {
+        self.links.remove(&mut self.order, entry);
+        self.links.insert_behind(&mut self.order, at, entry);
+    }
+
+    /// The page of `entry` has left the cache and keeps its place.
+    pub(crate) fn remember(&mut self, entry: u32) {
+        if self.remembered_count == self.room {
+            self.widen();
+        }
+        self.frames[entry as usize] = NONE;
+        self.remembered_count += 1;
+        self.remembered.insert(self.keys[entry as usize], entry, &self.keys);
+    }
+
+    /// Takes `entry` out of the order; nothing remembers its page.
+    #[inline]
+    pub(crate) fn remove(&mut self, entry: u32) {
+        if self.frames[entry as usize] == NONE {
+            self.remembered.remove(self.keys[entry as usize], &self.keys);
+            self.remembered_count -= 1;
+        }
+        self.links.remove(&mut self.order, entry);
+        self.free.push(entry);
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.links.check(&self.order, "order of pages")?;
+        let mut count = 0;
+        for entry in self.links.oldest_first(&self.order) {
+            if self.frame(entry) == NONE {
+                count += 1;
+                if self.find(PageKey(self.keys[entry as usize])) != Some(entry) {
+                    return Err(format!("the remembered page of entry {entry} is not found"));
+                }
+            }
+        }
+        if count != self.remembered_count {
+            return Err(format!("{count} pages remembered, counted {}", self.remembered_count));
+        }
+        if self.order.len() as usize + self.free.len() != self.keys.len() {
+            return Err("an entry is neither in the order nor free".to_owned());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn create(&mut self, page: PageKey, frame: u32) -> u32 {
+        if let Some(entry) = self.free.pop() {
+            self.keys[entry as usize] = page.0;
+            self.frames[entry as usize] = frame;
+            return entry;
+        }
+        let entry = u32::try_from(self.keys.len()).unwrap_or(NONE);
+        self.keys.push(page.0);
+        self.frames.push(frame);
+        self.links.grow_to(entry + 1);
+        entry
+    }
+
+    /// Doubles the room of the index.
+    fn widen(&mut self) {
+        self.room = self.room.saturating_mul(2).max(4);
+        if matches!(self.remembered, Index::Dense(_)) {
+            return;
+        }
+        let mut wider = Index::new(self.room, self.space);
+        for entry in self.links.oldest_first(&self.order) {
+            if self.frame(entry) == NONE {
+                wider.insert(self.keys[entry as usize], entry, &self.keys);
+            }
+        }
+        self.remembered = wider;
+    }
+}
