@@ -9,3 +9,4 @@ pub mod optimum;
 mod position_set;
 pub mod simulate;
 pub mod stack_distance;
+pub mod trace;

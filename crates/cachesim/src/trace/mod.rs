@@ -1,0 +1,103 @@
+//! Page-reference traces of many formats as one stream of [`Reference`]s.
+//!
+//! [`TraceReader::open`] recognises compression and format by the content, and reads as it goes: the
+//! memory it needs depends neither on the trace's length nor on anything that a file claims. [`load`]
+//! makes a [`DenseTrace`] for simulation.
+//!
+//! # Rules
+//!
+//! 1. A reader never panics, loops or answers for content it does not understand: it says which file,
+//!    which line or byte, what is wrong and what to do.
+//! 2. No allocation follows a number in a file; blocks, lines, decompression windows and runs of pages
+//!    have limits of their own.
+//! 3. A trace that was cut short is an error where the format can show it: all but bare numbers and
+//!    text cut at the end of a record. References before the cut have been given by then.
+//! 4. What a format counts as one reference is written in its file; [`load`] gives the counts that
+//!    their authors publish.
+
+mod binary;
+mod compact;
+mod detect;
+mod error;
+mod extent;
+mod format;
+mod input;
+mod options;
+mod postgres;
+mod reader;
+mod reference;
+mod relations;
+mod text;
+
+pub use compact::CompactWriter;
+pub use error::{Place, TraceError};
+pub use format::{FORMATS, Format, UnknownFormat};
+pub use options::{Column, Columns, ColumnsError, Options, PAGE_BYTES, SECTOR_BYTES};
+pub use reader::{Position, TraceReader};
+pub use reference::{Access, Reference};
+
+use std::path::Path;
+
+use crate::dense::{self, DenseTrace, DenseTraceBuilder};
+use error::Fault;
+
+/// Reads the trace at `path` (`-` is the standard input) and renumbers its pages. `progress` is told
+/// the position now and then.
+///
+/// # Errors
+/// When the trace cannot be read or is not what it should be, with the place; when it has no
+/// reference; when it is beyond what [`DenseTrace`] can hold.
+pub fn load(
+    path: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(Position),
+) -> Result<DenseTrace, TraceError> {
+    let mut reader = TraceReader::open(path, options)?;
+    let name = reader.name().to_owned();
+    let mut builder = DenseTraceBuilder::<u64>::new(name, reader.page_bytes());
+    let mut classes: Vec<u16> = Vec::new();
+    let mut batch = Vec::new();
+    while reader.read(&mut batch)? {
+        let too_much = |error: dense::DenseTraceError| {
+            Fault::new(error.to_string(), "").in_file(reader.file(), reader.place())
+        };
+        for name in reader.classes().iter().skip(classes.len()) {
+            classes.push(builder.add_class(name).map_err(too_much)?);
+        }
+        for run in batch.drain(..) {
+            for event in run.each() {
+                if !event.is_reference() {
+                    builder.dirtied(event.page);
+                    continue;
+                }
+                let what = dense::Reference {
+                    is_write: event.access == Access::Write,
+                    time_ms: event.time_us.map(|time_us| time_us / 1000),
+                    class: event.class.and_then(|class| classes.get(usize::from(class)).copied()),
+                };
+                builder.reference(event.page, what).map_err(too_much)?;
+            }
+        }
+        progress(reader.position());
+    }
+    if builder.references() == 0 {
+        return Err(Fault::new(
+            format!("has no reference (read as {})", reader.format()),
+            "is it of another format? see --format",
+        )
+        .in_file(reader.file(), Place::Whole));
+    }
+    Ok(builder.finish())
+}
+
+/// A bijection of 64 bits in which every bit of the result depends on all of the argument's: the output
+/// function of SplitMix64 (Steele, Lea & Flood 2014; variant 13 of Stafford).
+#[must_use]
+pub(crate) const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests;
