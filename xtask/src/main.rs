@@ -3,6 +3,7 @@
 mod bench_distribution;
 mod bench_driver;
 mod check;
+mod check_traces;
 mod check_verdicts;
 mod tidy;
 
@@ -21,6 +22,11 @@ const TASKS: &[Task] = &[
         "check-verdicts",
         "how often the laboratory is wrong, on targets whose truth is known",
         check_verdicts::run,
+    ),
+    (
+        "check-traces",
+        "counts of a folder of traces against those that its README.md lists",
+        check_traces::run,
     ),
     ("bench-driver", "our CPU time per transaction against pgbench's", bench_driver::run),
     ("bench-distribution", "nanoseconds per drawn key", bench_distribution::run),

@@ -82,7 +82,7 @@ fn samples() -> Vec<(Format, Vec<u8>, u64)> {
             text(
                 "128166372003061629,hm,1,Read,383496192,32768,1331\n128166372003061630,hm,0,Write,0,512,1\n",
             ),
-            5,
+            6,
         ),
         (Format::Twitter, text("0,q:1,17,213,4,get,0\n1,q:2,17,213,4,set,60\n"), 2),
         (Format::OracleGeneral, oracle, 40),
