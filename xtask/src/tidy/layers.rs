@@ -8,14 +8,21 @@ type Layer = (&'static str, &'static str, &'static [&'static str]);
 
 /// Which packages may use which: ARCHITECTURE.md, "Shape and direction of dependencies".
 const CRATES: &[Layer] = &[
+    ("distribution", "evenkeel-distribution", &[]),
     ("replacement", "evenkeel-replacement", &[]),
     ("engine", "evenkeel", &["evenkeel-replacement"]),
-    ("cachesim", "evenkeel-cachesim", &["evenkeel-replacement"]),
+    ("cachesim", "evenkeel-cachesim", &["evenkeel-distribution", "evenkeel-replacement"]),
     ("sql", "evenkeel-sql", &["evenkeel", "evenkeel-replacement"]),
     (
         "lab",
         "evenkeel-lab",
-        &["evenkeel", "evenkeel-replacement", "evenkeel-cachesim", "evenkeel-sql"],
+        &[
+            "evenkeel",
+            "evenkeel-distribution",
+            "evenkeel-replacement",
+            "evenkeel-cachesim",
+            "evenkeel-sql",
+        ],
     ),
     (
         "cli",

@@ -22,6 +22,8 @@ pub enum Purpose {
     Sampling = 4,
     /// Drawing outside of a run, as by `evenkeel distribution`.
     Audit = 5,
+    /// Generated page traces.
+    Trace = 6,
 }
 
 /// A stream of random numbers.

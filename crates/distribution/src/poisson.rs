@@ -42,8 +42,8 @@ impl PoissonGaps {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Purpose;
     use super::*;
+    use crate::Purpose;
 
     #[test]
     fn arrivals_come_at_the_rate_asked_for_even_beyond_one_a_nanosecond() {
