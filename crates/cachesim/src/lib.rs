@@ -4,6 +4,7 @@
 //! one size, [`optimum`] the clairvoyant bound, and [`stack_distance`] LRU at all sizes at once.
 
 pub mod dense;
+pub mod generate;
 mod lru_stack;
 pub mod optimum;
 mod position_set;

@@ -44,6 +44,8 @@ pub enum Format {
     PgBuffercache,
     /// `bpftrace` or `perf script` output of the `buffer__read` probes.
     PgProbes,
+    /// Not a format of files: a trace made by [`crate::generate`].
+    Generated,
 }
 
 /// Name, format, what it is.
@@ -73,7 +75,8 @@ impl Format {
     /// The name for `--format`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        FORMATS.iter().find(|(_, format, _)| *format == self).map_or("", |(name, _, _)| name)
+        let known = FORMATS.iter().find(|(_, format, _)| *format == self);
+        known.map_or("generated", |(name, _, _)| name)
     }
 }
 

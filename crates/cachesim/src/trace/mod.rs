@@ -23,18 +23,24 @@ mod extent;
 mod format;
 mod input;
 mod options;
+mod output;
 mod postgres;
 mod reader;
 mod reference;
 mod relations;
+mod sample;
+mod summary;
 mod text;
 
 pub use compact::CompactWriter;
 pub use error::{Place, TraceError};
 pub use format::{FORMATS, Format, UnknownFormat};
 pub use options::{Column, Columns, ColumnsError, Options, PAGE_BYTES, SECTOR_BYTES};
+pub use output::{Output, OutputFormat};
 pub use reader::{Position, TraceReader};
 pub use reference::{Access, Reference};
+pub use sample::SpatialSample;
+pub use summary::{ClassSummary, ReuseShare, Summary, SummaryBuilder};
 
 use std::path::Path;
 

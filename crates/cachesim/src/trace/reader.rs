@@ -4,6 +4,8 @@ use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use crate::generate::{self, Generator};
+
 use super::binary::{LCS_HEADER_BYTES, RECORD_MAX, Records, check_lcs_header};
 use super::compact::CompactReader;
 use super::detect::detect;
@@ -28,6 +30,21 @@ pub struct Position {
     pub total_bytes: Option<u64>,
     /// References so far.
     pub references: u64,
+    /// References in all; `None` where that is not known.
+    pub total_references: Option<u64>,
+}
+
+impl Position {
+    /// The part that is done, from 0 to 1; `None` where the end is not known.
+    #[must_use]
+    pub fn done_ratio(&self) -> Option<f64> {
+        let (done, total) = match (self.total_references, self.total_bytes) {
+            (Some(total), _) => (self.references, total),
+            (None, Some(total)) => (self.bytes, total),
+            (None, None) => return None,
+        };
+        (total > 0).then(|| (done as f64 / total as f64).min(1.0))
+    }
 }
 
 /// Reads a trace of any known format.
@@ -48,6 +65,7 @@ enum Decoder {
     Lines(Box<dyn Lines>),
     Records(Records),
     Compact(Box<CompactReader>),
+    Generated(Box<Generator>),
 }
 
 impl std::fmt::Debug for TraceReader {
@@ -61,12 +79,16 @@ impl std::fmt::Debug for TraceReader {
 }
 
 impl TraceReader {
-    /// Opens the trace at `path`, or the standard input for `-`.
+    /// Opens the trace at `path`, the standard input for `-`, or the generator of a specification after
+    /// [`generate::PREFIX`].
     ///
     /// # Errors
     /// When the file cannot be read, or its format is not known or not the one that was named.
     pub fn open(path: &Path, options: &Options) -> Result<Self, TraceError> {
         let file = path.display().to_string();
+        if file.starts_with(generate::PREFIX) {
+            return Self::generated(&file);
+        }
         let (input, total_bytes) =
             Input::open(path).map_err(|fault| fault.in_file(&file, Place::Whole))?;
         Self::with(path, file, input, total_bytes, options)
@@ -79,6 +101,24 @@ impl TraceReader {
     pub fn new(source: Box<dyn Read>, name: &str, options: &Options) -> Result<Self, TraceError> {
         let input = Input::new(source).map_err(|fault| fault.in_file(name, Place::Whole))?;
         Self::with(Path::new(name), name.to_owned(), input, None, options)
+    }
+
+    fn generated(spec: &str) -> Result<Self, TraceError> {
+        let whole = |fault: Fault| fault.in_file(spec, Place::Whole);
+        let generator =
+            generate::parse(spec).map_err(|error| whole(Fault::new(error.to_string(), "")))?;
+        Ok(Self {
+            file: spec.to_owned(),
+            name: generator.spec().to_owned(),
+            format: Format::Generated,
+            is_recognised: true,
+            page_bytes: generator.page_bytes(),
+            input: Input::new(Box::new(std::io::empty())).map_err(whole)?,
+            total_bytes: None,
+            decoder: Decoder::Generated(Box::new(generator)),
+            references: 0,
+            is_at_end: false,
+        })
     }
 
     fn with(
@@ -232,6 +272,7 @@ impl TraceReader {
             Decoder::Lines(lines) => lines.classes(),
             Decoder::Records(_) => &[],
             Decoder::Compact(reader) => reader.classes(),
+            Decoder::Generated(generator) => generator.classes(),
         }
     }
 
@@ -242,6 +283,10 @@ impl TraceReader {
             bytes: self.input.packed_bytes(),
             total_bytes: self.total_bytes,
             references: self.references,
+            total_references: match &self.decoder {
+                Decoder::Generated(generator) => Some(generator.references()),
+                _ => None,
+            },
         }
     }
 
@@ -251,6 +296,7 @@ impl TraceReader {
         match &self.decoder {
             Decoder::Lines(_) => Place::Line(self.input.line_number()),
             Decoder::Records(_) | Decoder::Compact(_) => Place::Offset(self.input.offset()),
+            Decoder::Generated(_) => Place::Whole,
         }
     }
 
@@ -273,6 +319,11 @@ impl TraceReader {
                 Ok(true)
             }
             Decoder::Compact(reader) => reader.decode(&mut self.input, batch),
+            Decoder::Generated(generator) => {
+                let before = batch.len();
+                batch.extend(generator.take(BATCH));
+                Ok(batch.len() > before)
+            }
         }
     }
 }

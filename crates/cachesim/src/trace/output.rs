@@ -1,0 +1,305 @@
+//! Writes traces: ours, page numbers, CSV, or libCacheSim's oracleGeneral; packed by the name's ending.
+//!
+//! A file appears under its name only when it is whole: until then it lies beside it under another, and
+//! is removed when writing ends early.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::compact::CompactWriter;
+use super::reader::TraceReader;
+use super::reference::{Access, Reference};
+
+/// Level of gz and xz: their programs' default.
+const LEVEL: u32 = 6;
+/// Level of zstd: its default.
+const ZSTD_LEVEL: i32 = 3;
+
+/// A format that can be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// evenkeel's own: keeps everything.
+    #[default]
+    Evenkeel,
+    /// One page number a line, with `W` or `D` where the page is written or dirtied.
+    Ids,
+    /// `page,op,time,class`, times in microseconds.
+    Csv,
+    /// libCacheSim's oracleGeneral: pages, seconds, page size, next reference. Holds the whole trace in
+    /// memory, 24 bytes a reference, to know the next reference; writes and classes are lost.
+    OracleGeneral,
+}
+
+impl OutputFormat {
+    /// Name and format.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("evenkeel", Self::Evenkeel),
+        ("ids", Self::Ids),
+        ("csv", Self::Csv),
+        ("oracle-general", Self::OracleGeneral),
+    ];
+}
+
+impl fmt::Display for OutputFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, format)| format == self);
+        f.write_str(name.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for OutputFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, format)| *format).ok_or_else(
+            || {
+                let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+                format!(
+                    "'{}' cannot be written; known are {}",
+                    text.escape_debug(),
+                    names.join(", ")
+                )
+            },
+        )
+    }
+}
+
+/// A trace being written.
+pub struct Output {
+    target: Option<Target>,
+    encoder: Encoder,
+    events: u64,
+    references: u64,
+}
+
+/// The file under its preliminary name.
+struct Target {
+    path: PathBuf,
+    partial: PathBuf,
+}
+
+enum Encoder {
+    Compact(CompactWriter<Packed>),
+    Ids(Packed),
+    Csv { out: Packed, classes: Vec<String> },
+    Oracle { out: Packed, events: Vec<(u64, u32)>, page_bytes: u32 },
+}
+
+/// What bytes go through on their way.
+enum Packed {
+    Plain(BufWriter<Box<dyn Write>>),
+    Gz(flate2::write::GzEncoder<BufWriter<Box<dyn Write>>>),
+    Xz(liblzma::write::XzEncoder<BufWriter<Box<dyn Write>>>),
+    Zst(zstd::stream::write::Encoder<'static, BufWriter<Box<dyn Write>>>),
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("events", &self.events).finish_non_exhaustive()
+    }
+}
+
+impl Output {
+    /// Begins a trace at `path` (`-` is the standard output), packed if the name ends in `.gz`, `.xz` or
+    /// `.zst`, called and with the pages of `reader`. Times are kept if `has_times`.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn create(
+        path: &Path,
+        format: OutputFormat,
+        reader: &TraceReader,
+        has_times: bool,
+    ) -> io::Result<Self> {
+        let (sink, target): (Box<dyn Write>, _) = if path.as_os_str() == "-" {
+            (Box::new(io::stdout()), None)
+        } else {
+            let target = Target::beside(path);
+            (Box::new(File::create_new(&target.partial)?), Some(target))
+        };
+        let mut out = Packed::new(sink, path)?;
+        let encoder = match format {
+            OutputFormat::Evenkeel => Encoder::Compact(CompactWriter::new(
+                out,
+                reader.name(),
+                reader.page_bytes(),
+                has_times,
+            )?),
+            OutputFormat::Ids => Encoder::Ids(out),
+            OutputFormat::Csv => {
+                out.write_all(b"page,op,time,class\n")?;
+                Encoder::Csv { out, classes: Vec::new() }
+            }
+            OutputFormat::OracleGeneral => {
+                let page_bytes = reader.page_bytes();
+                Encoder::Oracle { out, events: Vec::new(), page_bytes }
+            }
+        };
+        Ok(Self { target, encoder, events: 0, references: 0 })
+    }
+
+    /// Appends an event. `classes` are all that have appeared so far.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&mut self, event: &Reference, classes: &[String]) -> io::Result<()> {
+        self.events += 1;
+        if event.is_reference() {
+            self.references += u64::from(event.pages);
+        }
+        match &mut self.encoder {
+            Encoder::Compact(writer) => {
+                for name in classes.iter().skip(writer.classes()) {
+                    writer.class(name)?;
+                }
+                writer.write(event)
+            }
+            Encoder::Ids(out) => event.each().try_for_each(|one| {
+                let mark = match one.access {
+                    Access::Read => "",
+                    Access::Write => " W",
+                    Access::Dirtied => " D",
+                };
+                writeln!(out, "{}{mark}", one.page)
+            }),
+            Encoder::Csv { out, classes: quoted } => {
+                for name in classes.iter().skip(quoted.len()) {
+                    quoted.push(quote(name));
+                }
+                let time = event.time_us.map_or_else(String::new, |time| time.to_string());
+                let class = event.class.and_then(|class| quoted.get(usize::from(class)));
+                let class = class.map_or("", String::as_str);
+                let access = match event.access {
+                    Access::Read => 'R',
+                    Access::Write => 'W',
+                    Access::Dirtied => 'D',
+                };
+                event
+                    .each()
+                    .try_for_each(|one| writeln!(out, "{},{access},{time},{class}", one.page))
+            }
+            Encoder::Oracle { events, .. } => {
+                if event.is_reference() {
+                    let seconds = event.time_us.unwrap_or(0) / 1_000_000;
+                    let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+                    events.extend(event.each().map(|one| (one.page, seconds)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// References written so far.
+    #[must_use]
+    pub fn references(&self) -> u64 {
+        self.references
+    }
+
+    /// Ends the trace, and gives the file its name.
+    ///
+    /// # Errors
+    /// When it cannot be written; then there is no file.
+    pub fn finish(mut self) -> io::Result<()> {
+        let target = self.target.take();
+        let finished = match self.encoder {
+            Encoder::Compact(writer) => writer.finish()?.finish(),
+            Encoder::Ids(out) | Encoder::Csv { out, .. } => out.finish(),
+            Encoder::Oracle { mut out, events, page_bytes } => {
+                oracle_general(&mut out, &events, page_bytes)?;
+                out.finish()
+            }
+        };
+        let Some(target) = target else { return finished };
+        finished?;
+        File::open(&target.partial)?.sync_all()?;
+        std::fs::rename(&target.partial, &target.path)
+    }
+}
+
+impl Target {
+    fn beside(path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        Self { path: path.to_owned(), partial }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // Gone already where writing ended well.
+        let _ = std::fs::remove_file(&self.partial);
+    }
+}
+
+impl Packed {
+    fn new(sink: Box<dyn Write>, path: &Path) -> io::Result<Self> {
+        let sink = BufWriter::with_capacity(1 << 16, sink);
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        Ok(match ending {
+            Some("gz") => {
+                Self::Gz(flate2::write::GzEncoder::new(sink, flate2::Compression::new(LEVEL)))
+            }
+            Some("xz") => Self::Xz(liblzma::write::XzEncoder::new(sink, LEVEL)),
+            Some("zst") => Self::Zst(zstd::stream::write::Encoder::new(sink, ZSTD_LEVEL)?),
+            _ => Self::Plain(sink),
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        let mut sink = match self {
+            Self::Plain(sink) => sink,
+            Self::Gz(encoder) => encoder.finish()?,
+            Self::Xz(encoder) => encoder.finish()?,
+            Self::Zst(encoder) => encoder.finish()?,
+        };
+        sink.flush()
+    }
+}
+
+impl Write for Packed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Gz(out) => out.write(bytes),
+            Self::Xz(out) => out.write(bytes),
+            Self::Zst(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Gz(out) => out.flush(),
+            Self::Xz(out) => out.flush(),
+            Self::Zst(out) => out.flush(),
+        }
+    }
+}
+
+/// Records with the place of the next reference to the same page, -1 for none.
+fn oracle_general(out: &mut impl Write, events: &[(u64, u32)], page_bytes: u32) -> io::Result<()> {
+    let mut next_of = vec![-1_i64; events.len()];
+    let mut seen: std::collections::HashMap<u64, i64, foldhash::fast::FixedState> =
+        std::collections::HashMap::default();
+    for (place, ((page, _), next)) in events.iter().zip(&mut next_of).enumerate().rev() {
+        if let Some(later) = seen.insert(*page, place as i64) {
+            *next = later;
+        }
+    }
+    for ((page, seconds), next) in events.iter().zip(&next_of) {
+        out.write_all(&seconds.to_le_bytes())?;
+        out.write_all(&page.to_le_bytes())?;
+        out.write_all(&page_bytes.to_le_bytes())?;
+        out.write_all(&next.to_le_bytes())?;
+    }
+    Ok(())
+}
+
+/// A field for CSV.
+fn quote(name: &str) -> String {
+    let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name }
+}
