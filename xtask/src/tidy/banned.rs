@@ -37,6 +37,13 @@ const DOORS: &[&str] = &[
 /// The door itself.
 const RUNTIME: &str = "crates/engine/src/runtime/";
 
+/// Calls that go around `evenkeel::vfs`, banned from the engine outside of it: a file that the
+/// simulated disk does not see is one whose loss nobody tests.
+const FILES: &[&str] = &["std::fs", "rustix::fs", "File::open", "File::create", "OpenOptions::new"];
+
+/// The only place of the engine that touches the system's files.
+const FILE_DOOR: &str = "crates/engine/src/vfs/os.rs";
+
 /// Where the words above are written down.
 const RULES: &[&str] = &["xtask/src/tidy/", "clippy.toml", "Cargo.toml", ".gitignore"];
 
@@ -57,6 +64,15 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
             if !is_source || is_comment(line) || path.starts_with(RUNTIME) || tree.is_test(path) {
                 continue;
+            }
+            if path.starts_with("crates/engine/src/") && path != FILE_DOOR {
+                for call in FILES.iter().filter(|call| line.contains(**call)) {
+                    findings.push(Finding::new(
+                        path,
+                        index + 1,
+                        format!("'{call}' goes around the door: use evenkeel::vfs"),
+                    ));
+                }
             }
             for door in DOORS {
                 // `runtime::Instant` is ours.
@@ -104,5 +120,18 @@ mod tests {
         let found = check(&tree);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].path, "crates/lab/src/driver/mod.rs");
+    }
+
+    #[test]
+    fn files_of_the_engine_around_the_door_are_found() {
+        let read = "let bytes = std::fs::read(path)?;";
+        let tree = Tree::of(&[
+            ("crates/engine/src/page/image.rs", read),
+            ("crates/engine/src/vfs/os.rs", read),
+            ("crates/lab/src/report/mod.rs", read),
+        ]);
+        let found = check(&tree);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].path, "crates/engine/src/page/image.rs");
     }
 }
