@@ -15,17 +15,18 @@
 //!   (the paper does not say how a cache fills). A cold page used after its test goes to the head on a
 //!   new test; a hot page that becomes cold is on none. When the cold pages are all pinned, hot ones
 //!   are taken from the hot hand on, and are not remembered. The hot hand also runs when a page enters,
-//!   and then cannot ask for pins.
-//! - **Hit**: one load, at most one store. **Victim**: amortised O(frames / cold frames), since the cold
-//!   hand passes hot pages; at worst four turns of the ring and one more over hot pages.
-//! - **Memory**: 26 bytes a frame, 20 an entry of the ring (resident or remembered, up to twice the
+//!   and then cannot ask for pins. The resident cold pages are also linked among each other in the
+//!   ring's order, so that the cold hand need not pass the hot ones; the order is the same.
+//! - **Hit**: one load, at most one store. **Victim**: amortised O(1) while hot pages are not few; at
+//!   worst four turns over the frames.
+//! - **Memory**: 26 bytes a frame, 29 an entry of the ring (resident or remembered, up to twice the
 //!   frames), 8 (hashed) a remembered page.
 //! - **Scan resistance**: yes; loops longer than the cache are held in part.
 
 use std::sync::Arc;
 
 use crate::entries::Entries;
-use crate::frame_list::NONE;
+use crate::frame_list::{Links, List, NONE};
 use crate::frames::{ReferenceBits, Residents, Words};
 use crate::ghost::KeySpace;
 use crate::policy::{
@@ -69,8 +70,14 @@ pub struct ClockPro {
     kinds: Vec<Kind>,
     entry_of: Vec<u32>,
     hand_hot: u32,
+    /// At a resident cold page, or [`NONE`] when there is none.
     hand_cold: u32,
     hand_test: u32,
+    cold_links: Links,
+    /// The resident cold pages in the ring's order.
+    cold: List,
+    /// Of these, the first that the hot hand will come to.
+    cold_ahead: u32,
     hot_count: u32,
     /// The target for the number of cold frames.
     cold_target: u32,
@@ -96,6 +103,9 @@ impl ClockPro {
             hand_hot: NONE,
             hand_cold: NONE,
             hand_test: NONE,
+            cold_links: Links::new(0),
+            cold: List::default(),
+            cold_ahead: NONE,
             hot_count: 0,
             cold_target: share_of(parameters.cold, frames).clamp(1, frames.max(1)),
             is_warm: false,
@@ -117,18 +127,58 @@ impl ClockPro {
     fn step_off(&mut self, entry: u32) {
         let after = self.after(entry);
         let next = if after == entry { NONE } else { after };
-        for hand in [&mut self.hand_hot, &mut self.hand_cold, &mut self.hand_test] {
+        for hand in [&mut self.hand_hot, &mut self.hand_test] {
             if *hand == entry {
                 *hand = next;
             }
         }
     }
 
+    #[inline]
+    fn cold_after(&self, entry: u32) -> u32 {
+        let next = self.cold_links.previous(entry);
+        if next == NONE { self.cold.tail() } else { next }
+    }
+
+    /// Links a resident cold page that stands at the list head.
+    fn link_cold(&mut self, entry: u32) {
+        self.cold_links.grow_to(entry + 1);
+        if self.cold_ahead == NONE {
+            self.cold_links.push_head(&mut self.cold, entry);
+            self.cold_ahead = entry;
+        } else {
+            self.cold_links.insert_behind(&mut self.cold, self.cold_ahead, entry);
+        }
+        if self.hand_cold == NONE {
+            self.hand_cold = entry;
+        }
+    }
+
+    /// Unlinks a page that is no longer resident and cold, or is about to move.
+    fn unlink_cold(&mut self, entry: u32) {
+        let after = self.cold_after(entry);
+        let next = if after == entry { NONE } else { after };
+        for hand in [&mut self.hand_cold, &mut self.cold_ahead] {
+            if *hand == entry {
+                *hand = next;
+            }
+        }
+        self.cold_links.remove(&mut self.cold, entry);
+    }
+
+    /// The hot hand leaves `entry` behind.
+    fn pass_with_hand_hot(&mut self, entry: u32) {
+        if self.cold_ahead == entry {
+            self.cold_ahead = self.cold_after(entry);
+        }
+        self.hand_hot = self.after(entry);
+    }
+
     /// A new page at the list head.
     fn enter(&mut self, page: PageKey, frame: FrameId, kind: Kind) {
         let entry = if self.hand_hot == NONE {
             let entry = self.ring.push_head(page, frame.0);
-            (self.hand_hot, self.hand_cold, self.hand_test) = (entry, entry, entry);
+            (self.hand_hot, self.hand_test) = (entry, entry);
             entry
         } else {
             self.ring.insert_behind(self.hand_hot, page, frame.0)
@@ -138,7 +188,11 @@ impl ClockPro {
         }
         self.kinds[entry as usize] = kind;
         self.entry_of[frame.0 as usize] = entry;
-        self.hot_count += u32::from(kind == Kind::Hot);
+        if kind == Kind::Hot {
+            self.hot_count += 1;
+        } else {
+            self.link_cold(entry);
+        }
     }
 
     fn move_to_list_head(&mut self, entry: u32) {
@@ -149,6 +203,7 @@ impl ClockPro {
         self.ring.move_behind(self.hand_hot, entry);
     }
 
+    /// Takes a page off the ring that is linked nowhere else.
     fn take_out(&mut self, entry: u32) {
         self.step_off(entry);
         self.ring.remove(entry);
@@ -180,44 +235,38 @@ impl ClockPro {
             return;
         }
         // One turn clears every bit, the next finds the page, unless all are pinned or used meanwhile.
-        let mut steps = self.ring.order().len().saturating_mul(2);
-        while self.hot_count > self.hot_target() && steps > 0 {
+        // Then on to a hot page; the tests on the way end.
+        let mut steps = u64::from(self.ring.order().len()) * 3;
+        while steps > 0 {
             steps -= 1;
             self.statistics.sweep_steps += 1;
             let entry = self.hand_hot;
-            match self.kinds[entry as usize] {
+            let kind = self.kinds[entry as usize];
+            let is_done = self.hot_count <= self.hot_target();
+            if is_done && (kind == Kind::Hot || self.hot_count == 0) {
+                return;
+            }
+            match kind {
                 Kind::Hot => {
                     let frame = FrameId(self.ring.frame(entry));
                     let is_pinned =
                         candidates.as_mut().is_some_and(|candidates| candidates.is_pinned(frame));
-                    if !is_pinned {
-                        if self.bits.0.get(frame) == 0 {
-                            self.kinds[entry as usize] = Kind::Cold;
-                            self.hot_count -= 1;
-                        } else {
-                            self.bits.0.set(frame, 0);
-                        }
+                    let is_used = self.bits.0.get(frame) != 0;
+                    self.pass_with_hand_hot(entry);
+                    if is_used && !is_pinned {
+                        self.bits.0.set(frame, 0);
+                    } else if !is_pinned {
+                        self.kinds[entry as usize] = Kind::Cold;
+                        self.hot_count -= 1;
+                        self.link_cold(entry);
                     }
-                    self.hand_hot = self.after(entry);
                 }
                 Kind::ColdOnTest => {
                     if !self.end_test(entry) {
-                        self.hand_hot = self.after(entry);
+                        self.pass_with_hand_hot(entry);
                     }
                 }
-                Kind::Cold => self.hand_hot = self.after(entry),
-            }
-        }
-        // It stops at a hot page; the tests on the way end.
-        let mut steps = self.ring.order().len();
-        while self.hot_count > 0 && steps > 0 && self.hand_hot != NONE {
-            steps -= 1;
-            let entry = self.hand_hot;
-            let kind = self.kinds[entry as usize];
-            match kind {
-                Kind::Hot => break,
-                Kind::ColdOnTest if self.end_test(entry) => {}
-                Kind::ColdOnTest | Kind::Cold => self.hand_hot = self.after(entry),
+                Kind::Cold => self.pass_with_hand_hot(entry),
             }
         }
     }
@@ -235,43 +284,40 @@ impl ClockPro {
 
     /// The cold hand. `Err`: the cache wants to stop.
     fn run_hand_cold(&mut self, candidates: &mut dyn Candidates) -> Result<Option<FrameId>, ()> {
-        let mut steps = u64::from(self.ring.order().len()) * 4;
+        let mut steps = u64::from(self.residents.count()) * 4;
         // Pinned pages met since something changed; as many as there are cold ones end the search.
         let mut pinned = 0;
-        while steps > 0 && pinned < self.residents.count() - self.hot_count {
+        while steps > 0 && pinned < self.cold.len() {
             steps -= 1;
             self.statistics.sweep_steps += 1;
             let entry = self.hand_cold;
-            let (kind, frame) = (self.kinds[entry as usize], FrameId(self.ring.frame(entry)));
-            if kind == Kind::Hot || frame.0 == NONE {
-                self.hand_cold = self.after(entry);
-                continue;
-            }
+            let frame = FrameId(self.ring.frame(entry));
             if self.bits.0.get(frame) == 0 {
                 match candidates.offer(frame) {
                     Answer::Take => return Ok(Some(frame)),
                     Answer::Pinned | Answer::Dirty => pinned += 1,
                     Answer::Stop => return Err(()),
                 }
-                self.hand_cold = self.after(entry);
+                self.hand_cold = self.cold_after(entry);
                 continue;
             }
             if candidates.is_pinned(frame) {
                 pinned += 1;
-                self.hand_cold = self.after(entry);
+                self.hand_cold = self.cold_after(entry);
                 continue;
             }
             pinned = 0;
             self.bits.0.set(frame, 0);
-            self.hand_cold = self.after(entry);
+            self.unlink_cold(entry);
             self.move_to_list_head(entry);
-            if kind == Kind::ColdOnTest {
+            if self.kinds[entry as usize] == Kind::ColdOnTest {
                 self.kinds[entry as usize] = Kind::Hot;
                 self.hot_count += 1;
                 self.widen_cold();
                 self.run_hand_hot(Some(candidates));
             } else {
                 self.kinds[entry as usize] = Kind::ColdOnTest;
+                self.link_cold(entry);
             }
         }
         Ok(None)
@@ -302,12 +348,13 @@ impl ClockPro {
         self.bits.0.set(frame, 0);
         let entry = std::mem::replace(&mut self.entry_of[frame.0 as usize], NONE);
         let kind = self.kinds[entry as usize];
-        self.hot_count -= u32::from(kind == Kind::Hot);
+        if kind == Kind::Hot {
+            self.hot_count -= 1;
+        } else {
+            self.unlink_cold(entry);
+        }
         if is_remembered && kind == Kind::ColdOnTest {
             self.ring.remember(entry);
-            if self.hand_cold == entry {
-                self.hand_cold = self.after(entry);
-            }
             self.run_hand_test();
         } else {
             self.take_out(entry);
@@ -360,7 +407,7 @@ impl Policy for ClockPro {
         // It stays, and the hand goes on, or the next search would offer it again.
         let entry = self.entry_of.get(frame.0 as usize).copied().unwrap_or(NONE);
         if entry != NONE && self.hand_cold == entry {
-            self.hand_cold = self.after(entry);
+            self.hand_cold = self.cold_after(entry);
         }
     }
 
@@ -410,18 +457,15 @@ impl Policy for ClockPro {
     fn look_ahead(&self, count: usize, frames: &mut Vec<FrameId>) {
         let end = frames.len() + count;
         let mut entry = self.hand_cold;
-        for _ in 0..self.ring.order().len() {
+        for _ in 0..self.cold.len() {
             if frames.len() >= end {
                 return;
             }
             let frame = FrameId(self.ring.frame(entry));
-            if frame.0 != NONE
-                && self.kinds[entry as usize] != Kind::Hot
-                && self.bits.0.get(frame) == 0
-            {
+            if self.bits.0.get(frame) == 0 {
                 frames.push(frame);
             }
-            entry = self.after(entry);
+            entry = self.cold_after(entry);
         }
     }
 
@@ -451,11 +495,13 @@ impl Policy for ClockPro {
         if !(1..=frames).contains(&self.cold_target) {
             return Err(format!("the cold target {} is outside 1..={frames}", self.cold_target));
         }
+        self.cold_links.check(&self.cold, "cold pages")?;
         let (mut hot, mut hands) = (0, 0);
+        let mut cold = Vec::new();
         for entry in self.ring.links().oldest_first(self.ring.order()) {
             let (kind, frame) = (self.kinds[entry as usize], self.ring.frame(entry));
             hot += u32::from(kind == Kind::Hot);
-            for hand in [self.hand_hot, self.hand_cold, self.hand_test] {
+            for hand in [self.hand_hot, self.hand_test] {
                 hands += u32::from(hand == entry);
             }
             if frame == NONE && kind != Kind::ColdOnTest {
@@ -464,12 +510,28 @@ impl Policy for ClockPro {
             if frame != NONE && self.entry_of[frame as usize] != entry {
                 return Err(format!("frame {frame} is not where it thinks"));
             }
+            if frame != NONE && kind != Kind::Hot {
+                cold.push(entry);
+            }
         }
         if hot != self.hot_count {
             return Err(format!("{hot} hot pages, counted {}", self.hot_count));
         }
-        if hands != 3 && !self.ring.order().is_empty() {
+        if hands != 2 && !self.ring.order().is_empty() {
             return Err("a hand is not on the ring".to_owned());
+        }
+        let mut linked: Vec<u32> = self.cold_links.oldest_first(&self.cold).collect();
+        // Both are rings; they are compared from the same page on.
+        if let Some(place) = linked.iter().position(|entry| cold.first() == Some(entry)) {
+            linked.rotate_left(place);
+        }
+        if linked != cold {
+            return Err(format!("cold pages {cold:?} on the ring, {linked:?} linked"));
+        }
+        for hand in [self.hand_cold, self.cold_ahead] {
+            if (hand == NONE) != cold.is_empty() || (hand != NONE && !cold.contains(&hand)) {
+                return Err(format!("a hand stands at {hand}, cold pages are {cold:?}"));
+            }
         }
         for (frame, page) in self.residents.iter() {
             if self.ring.find(page).is_some() {

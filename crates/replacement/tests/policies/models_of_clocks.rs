@@ -218,7 +218,7 @@ pub(crate) struct ClockPro {
     m_c: usize,
     adaptive: bool,
     ring: Vec<OnRing>,
-    /// The pages under the two other hands.
+    /// The pages under the two other hands; the cold hand stands at a resident cold page.
     cold_hand: Option<u64>,
     test_hand: Option<u64>,
     is_warm: bool,
@@ -237,17 +237,28 @@ impl ClockPro {
         self.ring[(self.place(page) + 1) % self.ring.len()].page
     }
 
+    /// The next resident cold page behind `page`, which may be that page itself.
+    fn next_cold(&self, page: u64) -> Option<u64> {
+        let place = self.place(page);
+        let count = self.ring.len();
+        let order = (1..=count).map(|step| self.ring[(place + step) % count]);
+        order
+            .into_iter()
+            .find(|held| held.is_resident && held.heat == Heat::Cold)
+            .map(|held| held.page)
+    }
+
     fn hot(&self) -> usize {
         self.ring.iter().filter(|held| held.heat == Heat::Hot).count()
     }
 
-    /// Takes a page off the ring; hands on it go to the page that follows.
+    /// Takes a page off the ring; hands on it go on.
     fn remove(&mut self, page: u64) -> OnRing {
-        let following = Some(self.following(page)).filter(|other| *other != page);
-        for hand in [&mut self.cold_hand, &mut self.test_hand] {
-            if *hand == Some(page) {
-                *hand = following;
-            }
+        if self.cold_hand == Some(page) {
+            self.cold_hand = self.next_cold(page).filter(|other| *other != page);
+        }
+        if self.test_hand == Some(page) {
+            self.test_hand = Some(self.following(page)).filter(|other| *other != page);
         }
         let place = self.place(page);
         self.ring.remove(place)
@@ -284,6 +295,7 @@ impl ClockPro {
             if front.heat == Heat::Hot {
                 if !front.bit {
                     self.ring[0].heat = Heat::Cold;
+                    self.cold_hand = self.cold_hand.or(Some(front.page));
                 }
                 self.ring[0].bit = false;
                 self.turn();
@@ -313,33 +325,25 @@ impl ClockPro {
             let page = self.cold_hand.unwrap();
             let place = self.place(page);
             let held = self.ring[place];
-            if held.heat == Heat::Hot || !held.is_resident {
-                self.cold_hand = Some(self.following(page));
-                continue;
-            }
             if !held.bit {
                 if held.on_test {
+                    self.cold_hand = self.next_cold(page).filter(|other| *other != page);
                     self.ring[place].is_resident = false;
-                    self.cold_hand = Some(self.following(page));
                     self.run_test_hand();
                 } else {
                     self.remove(page);
                 }
                 return page;
             }
-            if self.ring.len() > 1 {
-                self.remove(page);
-            } else {
-                self.ring.clear();
-            }
+            self.remove(page);
             let heat = if held.on_test { Heat::Hot } else { Heat::Cold };
             self.ring.push(OnRing { heat, bit: false, on_test: !held.on_test, ..held });
-            if self.ring.len() == 1 {
-                (self.cold_hand, self.test_hand) = (Some(page), Some(page));
-            }
+            self.test_hand = self.test_hand.or(Some(page));
             if held.on_test {
                 self.grow();
                 self.run_hot_hand();
+            } else {
+                self.cold_hand = self.cold_hand.or(Some(page));
             }
         }
     }
@@ -383,11 +387,11 @@ impl Model for ClockPro {
             is_resident: true,
             bit: false,
         });
-        if self.ring.len() == 1 {
-            (self.cold_hand, self.test_hand) = (Some(page), Some(page));
-        }
+        self.test_hand = self.test_hand.or(Some(page));
         if is_hot {
             self.run_hot_hand();
+        } else {
+            self.cold_hand = self.cold_hand.or(Some(page));
         }
         Outcome::Miss(left)
     }
