@@ -1,6 +1,7 @@
 //! `evenkeel bench`: one run, with pgbench's options and pgbench's words.
 
 mod files;
+mod log;
 mod options;
 mod progress;
 mod text;
@@ -223,9 +224,14 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 
     let target = Arc::new(PostgresTarget::new(address));
     let plan = plan(&arguments, workload, target, seed)?;
-    let observer = progress::Printer::new(&arguments, runtime.wall());
+    let log = match arguments.log {
+        true => Some(log::LogFiles::create(&arguments, &plan)?),
+        false => None,
+    };
+    let observer = progress::Printer::new(&arguments, runtime.wall(), log);
     let data = driver::run(plan.clone(), Arc::clone(&runtime), &observer, &stop)?;
     observer.clear();
+    let logged = observer.finish_log(data.incomplete.is_none());
     let run = summarise(&data, Window::measured(&data));
     let finished = Finished {
         arguments: &arguments,
@@ -240,6 +246,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let written = files::write(&finished);
     print(&finished)?;
     written?;
+    logged?;
     Ok(outcome(&finished))
 }
 

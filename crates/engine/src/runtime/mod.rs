@@ -146,6 +146,10 @@ pub trait Event: Send + Sync {
 pub enum Interest {
     /// Something to read, or the end of the stream.
     Read,
+    /// Something new to read, or the end of the stream: reported when it arrives, not for as long as
+    /// it is there. Who leaves something unread asks for another report by [`Readiness::modify`]. Saves
+    /// the kernel a second look at each source after each report.
+    Arrival,
     /// Something to read, or room to write.
     ReadWrite,
 }
@@ -163,8 +167,10 @@ pub struct Ready {
 
 /// A set of sources one task waits for: sockets, and wakers that other tasks hold.
 ///
-/// Level-triggered: a source that is still ready is reported again. A set belongs to the task that
-/// made it; only its wakers travel.
+/// Level-triggered, [`Interest::Arrival`] excepted: a source that is still ready is reported again. A
+/// source that the peer has closed, or that has failed, is reported by every wait until it is removed,
+/// whatever it is waited for, so that nobody misses an end. A set belongs to the task that made it;
+/// only its wakers travel.
 pub trait Readiness {
     /// Adds `source` under `token`. The caller removes it before closing it.
     ///

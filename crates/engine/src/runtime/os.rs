@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -167,6 +167,10 @@ struct OsReadiness {
     epoll: OwnedFd,
     wakes: Arc<Wakes>,
     events: Vec<epoll::Event>,
+    /// The tokens of sources waited for by [`Interest::Arrival`].
+    arrivals: HashMap<RawFd, u64>,
+    /// Those among them that have ended: the kernel has reported it once and does not do so again.
+    ended: Vec<u64>,
 }
 
 struct Wakes {
@@ -198,13 +202,35 @@ impl OsReadiness {
             epoll::EventFlags::IN,
         )?;
         let wakes = Arc::new(Wakes { descriptor, woken: Mutex::new(HashMap::new()) });
-        Ok(Self { epoll, wakes, events: Vec::with_capacity(EVENTS_PER_WAIT) })
+        Ok(Self {
+            epoll,
+            wakes,
+            events: Vec::with_capacity(EVENTS_PER_WAIT),
+            arrivals: HashMap::new(),
+            ended: Vec::new(),
+        })
+    }
+
+    /// Notes how `source` is waited for from now on; `None`: not at all.
+    fn note(&mut self, source: BorrowedFd<'_>, token: u64, interest: Option<Interest>) {
+        let descriptor = source.as_raw_fd();
+        let before = match interest {
+            Some(Interest::Arrival) => self.arrivals.insert(descriptor, token),
+            _ => self.arrivals.remove(&descriptor),
+        };
+        // The kernel reports an end anew after each change.
+        if let Some(before) = before {
+            self.ended.retain(|ended| *ended != before);
+        }
     }
 }
 
 fn flags_of(interest: Interest) -> epoll::EventFlags {
     match interest {
         Interest::Read => epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
+        Interest::Arrival => {
+            epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
+        }
         Interest::ReadWrite => {
             epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::OUT
         }
@@ -229,15 +255,20 @@ impl Readiness for OsReadiness {
         interest: Interest,
     ) -> io::Result<()> {
         let data = epoll::EventData::new_u64(checked_token(token)?);
-        Ok(epoll::add(&self.epoll, source, data, flags_of(interest))?)
+        epoll::add(&self.epoll, source, data, flags_of(interest))?;
+        self.note(source, token, Some(interest));
+        Ok(())
     }
 
     fn modify(&mut self, source: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         let data = epoll::EventData::new_u64(checked_token(token)?);
-        Ok(epoll::modify(&self.epoll, source, data, flags_of(interest))?)
+        epoll::modify(&self.epoll, source, data, flags_of(interest))?;
+        self.note(source, token, Some(interest));
+        Ok(())
     }
 
     fn deregister(&mut self, source: BorrowedFd<'_>) -> io::Result<()> {
+        self.note(source, WAKE_TOKEN, None);
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
@@ -249,6 +280,7 @@ impl Readiness for OsReadiness {
     fn wait(&mut self, deadline: Option<Instant>, ready: &mut Vec<Ready>) -> io::Result<()> {
         ready.clear();
         let timeout = match deadline {
+            _ if !self.ended.is_empty() => Some(timespec_of(0)),
             None => None,
             Some(deadline) => {
                 let left = match deadline.as_nanos() {
@@ -283,12 +315,23 @@ impl Readiness for OsReadiness {
                 continue;
             }
             let broken = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
+            if flags.intersects(epoll::EventFlags::RDHUP | broken)
+                && !self.ended.contains(&data.u64())
+                && self.arrivals.values().any(|token| *token == data.u64())
+            {
+                self.ended.push(data.u64());
+            }
             ready.push(Ready {
                 token: data.u64(),
                 readable: flags
                     .intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP | broken),
                 writable: flags.intersects(epoll::EventFlags::OUT | broken),
             });
+        }
+        for token in &self.ended {
+            if !ready.iter().any(|ready| ready.token == *token) {
+                ready.push(Ready { token: *token, readable: true, writable: true });
+            }
         }
         Ok(())
     }
@@ -355,6 +398,48 @@ mod tests {
         readiness.deregister(left.as_fd()).unwrap();
         readiness.wait(Some(runtime.now()), &mut ready).unwrap();
         assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn an_arrival_is_reported_once_and_again_when_more_comes_or_it_is_asked_for() {
+        let runtime = OsRuntime::new();
+        let (left, mut right) = UnixStream::pair().unwrap();
+        let mut readiness = runtime.readiness().unwrap();
+        readiness.register(left.as_fd(), 7, Interest::Arrival).unwrap();
+        let mut ready = Vec::new();
+        let reported = [Ready { token: 7, readable: true, writable: false }];
+        for _ in 0..2 {
+            right.write_all(b"x").unwrap();
+            readiness.wait(None, &mut ready).unwrap();
+            assert_eq!(ready, reported);
+            readiness.wait(Some(runtime.now()), &mut ready).unwrap();
+            assert!(ready.is_empty());
+        }
+        readiness.modify(left.as_fd(), 7, Interest::Arrival).unwrap();
+        readiness.wait(None, &mut ready).unwrap();
+        assert_eq!(ready, reported);
+    }
+
+    #[test]
+    fn a_closed_source_is_reported_until_it_is_removed_however_it_is_waited_for() {
+        let runtime = OsRuntime::new();
+        for interest in [Interest::Read, Interest::Arrival, Interest::ReadWrite] {
+            let (left, mut right) = UnixStream::pair().unwrap();
+            let mut readiness = runtime.readiness().unwrap();
+            readiness.register(left.as_fd(), 7, interest).unwrap();
+            // What arrives and the end are one report, of which a short read takes but the first half.
+            right.write_all(b"last words").unwrap();
+            drop(right);
+            let mut ready = Vec::new();
+            for _ in 0..3 {
+                readiness.wait(Some(runtime.now()), &mut ready).unwrap();
+                assert_eq!(ready.len(), 1, "{interest:?}");
+                assert!(ready[0].token == 7 && ready[0].readable, "{interest:?}");
+            }
+            readiness.deregister(left.as_fd()).unwrap();
+            readiness.wait(Some(runtime.now()), &mut ready).unwrap();
+            assert!(ready.is_empty(), "{interest:?}");
+        }
     }
 
     #[test]

@@ -9,19 +9,22 @@ use evenkeel::runtime::{Instant, Runtime, TaskHandle, WallTime};
 use super::schedule::Schedule;
 use super::shared::{Phase, Shared, Stage, WorkerState, lock};
 use super::{
-    ClientAbort, DriverError, Length, Observer, Plan, ProgressReport, RunData, StopFlag, Totals,
-    cpu, plan, worker,
+    ClientAbort, DriverError, EndedTransactions, Length, Observer, Plan, ProgressReport, RunData,
+    StopFlag, Totals, cpu, plan, worker,
 };
 use crate::distribution::CallSite;
 use crate::experiment::document::KeyAudit;
 use crate::measure::histogram::LogHistogram;
 use crate::measure::record::{Outcome, TransactionRecord};
-use crate::measure::record_log::{RecordLog, RecordRoom};
+use crate::measure::record_log::{RecordCursor, RecordLog, RecordRoom};
 use crate::workload::compile::call_site_names;
 use crate::workload::script::Workload;
 
 /// How often records get room, the clocks are compared and aborted clients are told.
 const TICK: Duration = Duration::from_millis(250);
+
+/// How many records are copied while a worker's log is locked: about 5 us.
+const ENDED_PER_LOOK: usize = 1024;
 
 /// How long workers may take to put their records down once they were told to stop. One that waits
 /// for a new session may take longer; it is not waited for.
@@ -68,6 +71,9 @@ struct Conductor<'a> {
     cpu_start_ns: u64,
     connection_ns: u64,
     aborts_told: Vec<usize>,
+    /// How far the observer has heard of ended transactions, by worker; empty where it does not want to.
+    ended_told: Vec<RecordCursor>,
+    ended: Vec<TransactionRecord>,
     reported: Totals,
     reported_at_ns: u64,
     next_report_ns: u64,
@@ -78,6 +84,10 @@ impl<'a> Conductor<'a> {
     fn new(shared: Arc<Shared>, stop: &'a StopFlag, observer: &'a dyn Observer) -> Self {
         let next_report_ns = shared.plan.progress_interval.map_or(u64::MAX, plan::nanos);
         let aborts_told = vec![0; shared.workers.len()];
+        let ended_told = match observer.wants_ended() {
+            true => vec![RecordCursor::default(); shared.workers.len()],
+            false => Vec::new(),
+        };
         let origin = shared.runtime.now();
         let origin_wall = shared.runtime.wall();
         Self {
@@ -91,6 +101,8 @@ impl<'a> Conductor<'a> {
             cpu_start_ns: 0,
             connection_ns: 0,
             aborts_told,
+            ended_told,
+            ended: Vec::with_capacity(ENDED_PER_LOOK),
             reported: Totals::default(),
             reported_at_ns: 0,
             next_report_ns,
@@ -165,6 +177,7 @@ impl<'a> Conductor<'a> {
             let now = runtime.now();
             if now >= tick {
                 self.refill();
+                self.tell_ended();
                 self.compare_clocks();
                 tick = now.plus(TICK);
             }
@@ -274,7 +287,30 @@ impl<'a> Conductor<'a> {
         self.next_report_ns = passed.saturating_mul(interval_ns);
     }
 
+    /// Tells the observer of the transactions that have ended since it was told last.
+    fn tell_ended(&mut self) {
+        for (thread, cursor) in self.ended_told.iter_mut().enumerate() {
+            let Some(worker) = self.shared.workers.get(thread) else { return };
+            loop {
+                self.ended.clear();
+                // The lock ends with the statement; the worker would wait for it.
+                lock(&worker.state).log.read(cursor, ENDED_PER_LOOK, &mut self.ended);
+                if !self.ended.is_empty() {
+                    self.observer.ended(&EndedTransactions {
+                        thread,
+                        origin_wall: self.origin_wall,
+                        records: &self.ended,
+                    });
+                }
+                if self.ended.len() < ENDED_PER_LOOK {
+                    break;
+                }
+            }
+        }
+    }
+
     fn gather(&mut self) -> Result<RunData, DriverError> {
+        self.tell_ended();
         let now_ns = self.shared.runtime.now().nanos_since(self.origin);
         let driver_cpu_ns = cpu::process_ns().saturating_sub(self.cpu_start_ns);
         let planned_ns = self.shared.plan.planned_ns();

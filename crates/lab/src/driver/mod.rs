@@ -18,13 +18,14 @@ mod shared;
 mod stop;
 mod worker;
 
-use evenkeel::runtime::TaskPanicked;
+use evenkeel::runtime::{TaskPanicked, WallTime};
 
 pub use conductor::run;
 pub use data::{ClientAbort, CommandTimes, RunData};
 pub use plan::{Length, Plan};
 pub use stop::StopFlag;
 
+use crate::measure::record::TransactionRecord;
 use crate::target::TargetError;
 
 /// A run could not be carried out at all. What goes wrong after its start is in [`RunData`].
@@ -116,6 +117,17 @@ impl Totals {
     }
 }
 
+/// Transactions that ended, in the order in which a thread recorded them.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedTransactions<'a> {
+    /// Whose, from 0.
+    pub thread: usize,
+    /// The wall clock at the run's origin.
+    pub origin_wall: WallTime,
+    /// The transactions, warm-up included.
+    pub records: &'a [TransactionRecord],
+}
+
 /// Hears of a run while it goes on. Called from the task that called [`run`], never from a worker.
 pub trait Observer {
     /// All sessions stand; transactions start now.
@@ -133,6 +145,15 @@ pub trait Observer {
     /// A client gave up.
     fn client_aborted(&self, abort: &ClientAbort) {
         let _ = abort;
+    }
+    /// Whether [`Observer::ended`] is to be called; asked once, when the run begins.
+    fn wants_ended(&self) -> bool {
+        false
+    }
+    /// Transactions have ended: several times a second, and once more when the run has ended, so that in
+    /// the end each was told once.
+    fn ended(&self, ended: &EndedTransactions<'_>) {
+        let _ = ended;
     }
 }
 

@@ -21,6 +21,14 @@ pub struct RecordLog {
     spare: Option<Vec<Packed>>,
 }
 
+/// How far a reader of a growing log has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordCursor {
+    chunk: usize,
+    record: usize,
+    extra: usize,
+}
+
 #[derive(Debug)]
 struct Chunk {
     records: Vec<Packed>,
@@ -125,6 +133,39 @@ impl RecordLog {
             })
     }
 
+    /// Copies up to `count_max` records from `cursor` on to the end of `records`, and moves the cursor
+    /// behind them. Fewer than asked for: there are no more yet.
+    pub fn read(
+        &self,
+        cursor: &mut RecordCursor,
+        count_max: usize,
+        records: &mut Vec<TransactionRecord>,
+    ) {
+        let mut left = count_max;
+        while left > 0 {
+            let (packed, extras, is_last) = match self.full.get(cursor.chunk) {
+                Some(chunk) => (&chunk.records, &chunk.extras, false),
+                None => (&self.current, &self.current_extras, true),
+            };
+            for packed in packed.iter().skip(cursor.record).take(left) {
+                let mut extra = None;
+                if packed.outcome & HAS_EXTRA != 0 {
+                    extra = extras.get(cursor.extra);
+                    cursor.extra += 1;
+                }
+                records.push(packed.unpack(extra));
+                cursor.record += 1;
+                left -= 1;
+            }
+            if is_last {
+                return;
+            }
+            if cursor.record >= packed.len() {
+                *cursor = RecordCursor { chunk: cursor.chunk + 1, ..RecordCursor::default() };
+            }
+        }
+    }
+
     #[cold]
     fn next_chunk(&mut self) {
         let next = self.spare.take().unwrap_or_else(|| Vec::with_capacity(CHUNK_RECORDS));
@@ -198,6 +239,26 @@ mod tests {
         for (index, seen) in log.iter().enumerate() {
             assert_eq!(seen, record(index as u64));
         }
+    }
+
+    #[test]
+    fn a_reader_of_a_growing_log_sees_each_record_once() {
+        let mut log = RecordLog::new();
+        let mut cursor = RecordCursor::default();
+        let mut seen = Vec::new();
+        let count = CHUNK_RECORDS as u64 * 2 + 5;
+        for index in 0..count {
+            log.push(&record(index));
+            // Reads that end within a chunk, at its end, and that find nothing.
+            if index.is_multiple_of(9973) || index == CHUNK_RECORDS as u64 - 1 {
+                log.read(&mut cursor, 7000, &mut seen);
+                log.read(&mut cursor, 0, &mut seen);
+            }
+        }
+        log.read(&mut cursor, usize::MAX, &mut seen);
+        log.read(&mut cursor, usize::MAX, &mut seen);
+        assert_eq!(seen.len() as u64, count);
+        assert!(seen.iter().zip(0..).all(|(seen, index)| *seen == record(index)));
     }
 
     #[test]

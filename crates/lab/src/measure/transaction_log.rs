@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use evenkeel::runtime::WallTime;
+
 use super::record::{Outcome, TransactionRecord};
-use super::record_log::RecordLog;
 use crate::distribution::{Purpose, RandomStream};
-use crate::driver::RunData;
 use crate::experiment::document::Arrival;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -46,62 +46,116 @@ pub fn file_name(prefix: &str, process_id: u32, thread: usize) -> String {
     }
 }
 
-/// Writes the transactions of one thread of `data`.
-///
-/// # Errors
-/// As `output` reports.
-pub fn write_log(
-    data: &RunData,
-    log: &RecordLog,
-    options: &LogOptions,
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    match options.aggregate_s {
-        Some(seconds) => write_aggregates(data, log, seconds.max(1), output),
-        None => write_lines(data, log, options, output),
-    }
+/// The text of one thread's file, transaction by transaction, so that it can be written while the run
+/// goes on.
+#[derive(Debug)]
+pub struct TransactionLog {
+    options: LogOptions,
+    origin_wall: WallTime,
+    has_lag: bool,
+    has_retries: bool,
+    /// Lines so far, by client, those that sampling leaves out included.
+    numbers: HashMap<u32, u64>,
+    sampling: HashMap<u32, RandomStream>,
+    aggregate: Aggregate,
+    aggregate_start_s: i64,
 }
 
-fn write_lines(
-    data: &RunData,
-    log: &RecordLog,
-    options: &LogOptions,
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    let has_lag = data.arrival != Arrival::Closed;
-    let mut numbers: HashMap<u32, u64> = HashMap::new();
-    let mut sampling: HashMap<u32, RandomStream> = HashMap::new();
-    for record in log.iter().filter(has_line) {
-        let number = numbers.entry(record.client).or_default();
+impl TransactionLog {
+    /// An empty log of a run whose origin was at `origin_wall`, with its way of arrival and its largest
+    /// number of tries.
+    #[must_use]
+    pub fn new(
+        origin_wall: WallTime,
+        arrival: Arrival,
+        max_tries: u32,
+        options: LogOptions,
+    ) -> Self {
+        Self {
+            options,
+            origin_wall,
+            has_lag: arrival != Arrival::Closed,
+            has_retries: max_tries != 1,
+            numbers: HashMap::new(),
+            sampling: HashMap::new(),
+            aggregate: Aggregate::default(),
+            aggregate_start_s: wall(origin_wall, 0).0,
+        }
+    }
+
+    /// Writes what follows from a transaction that ended.
+    ///
+    /// # Errors
+    /// As `output` reports.
+    pub fn add(&mut self, record: &TransactionRecord, output: &mut dyn Write) -> io::Result<()> {
+        if !has_line(record) {
+            return Ok(());
+        }
+        match self.options.aggregate_s {
+            Some(seconds) => self.add_to_aggregate(record, seconds.max(1), output),
+            None => self.add_line(record, output),
+        }
+    }
+
+    /// Writes what the end of the run brings: the aggregate that was not full yet.
+    ///
+    /// # Errors
+    /// As `output` reports.
+    pub fn finish(&mut self, output: &mut dyn Write) -> io::Result<()> {
+        match self.options.aggregate_s {
+            Some(_) => self.aggregate.write(self.aggregate_start_s, output),
+            None => Ok(()),
+        }
+    }
+
+    fn add_line(&mut self, record: &TransactionRecord, output: &mut dyn Write) -> io::Result<()> {
+        let number = self.numbers.entry(record.client).or_default();
         *number += 1;
-        if options.sampling_ratio < 1.0 {
-            let stream = sampling.entry(record.client).or_insert_with(|| {
-                RandomStream::new(options.seed, u64::from(record.client), Purpose::Sampling)
+        if self.options.sampling_ratio < 1.0 {
+            let seed = self.options.seed;
+            let stream = self.sampling.entry(record.client).or_insert_with(|| {
+                RandomStream::new(seed, u64::from(record.client), Purpose::Sampling)
             });
-            if stream.unit() >= options.sampling_ratio {
-                continue;
+            if stream.unit() >= self.options.sampling_ratio {
+                return Ok(());
             }
         }
-        let (seconds, micros) = wall(data, record.end_ns);
+        let (seconds, micros) = wall(self.origin_wall, record.end_ns);
         write!(output, "{} {number} ", record.client)?;
-        match word(record.outcome, options.are_failures_detailed) {
+        match word(record.outcome, self.options.are_failures_detailed) {
             Some(word) => write!(output, "{word}")?,
             None => write!(output, "{}", rounded_us(record.response_ns()))?,
         }
         write!(output, " {} {seconds} {micros}", record.script)?;
-        if has_lag {
+        if self.has_lag {
             write!(output, " {}", rounded_us(record.lag_ns()))?;
         }
-        if data.max_tries != 1 {
+        if self.has_retries {
             write!(output, " {}", record.retries)?;
         }
-        writeln!(output)?;
+        writeln!(output)
     }
-    Ok(())
+
+    fn add_to_aggregate(
+        &mut self,
+        record: &TransactionRecord,
+        seconds: u64,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        let step = i64::try_from(seconds).unwrap_or(i64::MAX);
+        // Empty intervals have lines too.
+        while wall(self.origin_wall, record.end_ns).0 >= self.aggregate_start_s.saturating_add(step)
+        {
+            std::mem::take(&mut self.aggregate).write(self.aggregate_start_s, output)?;
+            self.aggregate_start_s = self.aggregate_start_s.saturating_add(step);
+        }
+        self.aggregate.add(record, self.has_lag);
+        Ok(())
+    }
 }
 
 /// One line of an aggregate log.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Aggregate {
     count: u64,
     latency: Sums,
@@ -114,7 +168,7 @@ struct Aggregate {
 }
 
 /// Microseconds.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Sums {
     count: u64,
     sum: u128,
@@ -137,27 +191,6 @@ impl std::fmt::Display for Sums {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {:.0} {} {}", self.sum, self.squares, self.min, self.max)
     }
-}
-
-fn write_aggregates(
-    data: &RunData,
-    log: &RecordLog,
-    seconds: u64,
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    let step = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let mut start = wall(data, 0).0;
-    let mut line = Aggregate::default();
-    for record in log.iter().filter(has_line) {
-        // Empty intervals have lines too.
-        while wall(data, record.end_ns).0 >= start.saturating_add(step) {
-            line.write(start, output)?;
-            line = Aggregate::default();
-            start = start.saturating_add(step);
-        }
-        line.add(&record, data.arrival != Arrival::Closed);
-    }
-    line.write(start, output)
 }
 
 impl Aggregate {
@@ -217,22 +250,27 @@ fn rounded_us(nanos: u64) -> u64 {
 }
 
 /// A time of the run on the wall clock: seconds since the epoch, and microseconds.
-fn wall(data: &RunData, at_ns: u64) -> (i64, i64) {
+fn wall(origin_wall: WallTime, at_ns: u64) -> (i64, i64) {
     let at_ns = i64::try_from(at_ns).unwrap_or(i64::MAX);
-    let nanos = data.origin_wall.as_unix_nanos().saturating_add(at_ns);
+    let nanos = origin_wall.as_unix_nanos().saturating_add(at_ns);
     (nanos.div_euclid(SECOND_NS), nanos.rem_euclid(SECOND_NS) / 1000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::RunData;
     use crate::driver::tests::{data_of, record};
 
     const MS: u64 = 1_000_000;
 
     fn text(data: &RunData, options: &LogOptions) -> String {
         let mut output = Vec::new();
-        write_log(data, &data.logs[0], options, &mut output).unwrap();
+        let mut log = TransactionLog::new(data.origin_wall, data.arrival, data.max_tries, *options);
+        for record in data.records() {
+            log.add(&record, &mut output).unwrap();
+        }
+        log.finish(&mut output).unwrap();
         String::from_utf8(output).unwrap()
     }
 

@@ -1,8 +1,6 @@
-//! A run's files: the record, tables, HdrHistogram's formats, and pgbench's transaction log.
+//! A run's files: the record, tables, and HdrHistogram's formats.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use evenkeel::runtime::WallTime;
@@ -11,7 +9,6 @@ use evenkeel_lab::experiment::document::{
     Arm, ArmRole, CacheState, Machine, Protocol, SCHEMA, ScriptUse, SessionDocument,
 };
 use evenkeel_lab::experiment::store;
-use evenkeel_lab::measure::transaction_log::{self, LogOptions};
 use evenkeel_lab::measure::{Window, hdr};
 use evenkeel_lab::report;
 
@@ -37,35 +34,6 @@ pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
             hdr::write_percentiles(finished.data, window, &mut out)?;
             out.flush()
         })?;
-    }
-    if arguments.log {
-        write_logs(finished)?;
-    }
-    Ok(())
-}
-
-fn write_logs(finished: &Finished<'_>) -> anyhow::Result<()> {
-    let arguments = finished.arguments;
-    let prefix = arguments.log_prefix.as_deref().unwrap_or("pgbench_log");
-    let options = LogOptions {
-        sampling_ratio: arguments.sampling_rate.unwrap_or(1.0),
-        aggregate_s: arguments.aggregate_interval,
-        are_failures_detailed: arguments.failures_detailed,
-        seed: finished.plan.seed,
-    };
-    let threads = finished.data.threads as usize;
-    for (thread, log) in finished.data.logs.iter().take(threads).enumerate() {
-        let name = transaction_log::file_name(prefix, std::process::id(), thread);
-        let path: PathBuf = match (&arguments.out, &arguments.log_prefix) {
-            (Some(directory), None) => directory.join(name),
-            _ => Path::new(&name).to_path_buf(),
-        };
-        let write = || {
-            let mut out = BufWriter::new(File::create(&path)?);
-            transaction_log::write_log(finished.data, log, &options, &mut out)?;
-            out.flush()
-        };
-        write().with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
 }

@@ -4,11 +4,13 @@ use std::cell::Cell;
 use std::io::IsTerminal as _;
 
 use evenkeel::runtime::WallTime;
-use evenkeel_lab::driver::{ClientAbort, Observer, ProgressReport, Totals};
+use evenkeel_lab::driver::{ClientAbort, EndedTransactions, Observer, ProgressReport, Totals};
 
 use super::Arguments;
+use super::log::LogFiles;
 
-/// Prints pgbench's progress lines where they were asked for, else one line that is written over.
+/// Prints pgbench's progress lines where they were asked for, else one line that is written over;
+/// hands the transactions on to their log.
 pub(super) struct Printer {
     is_asked_for: bool,
     has_timestamps: bool,
@@ -17,10 +19,11 @@ pub(super) struct Printer {
     has_retries: bool,
     origin: Cell<WallTime>,
     is_line_open: Cell<bool>,
+    log: Option<LogFiles>,
 }
 
 impl Printer {
-    pub(super) fn new(arguments: &Arguments, now: WallTime) -> Self {
+    pub(super) fn new(arguments: &Arguments, now: WallTime, log: Option<LogFiles>) -> Self {
         Self {
             is_asked_for: arguments.progress.is_some(),
             has_timestamps: arguments.progress_timestamp,
@@ -29,7 +32,13 @@ impl Printer {
             has_retries: arguments.max_tries != 1,
             origin: Cell::new(now),
             is_line_open: Cell::new(false),
+            log,
         }
+    }
+
+    /// Brings the transaction log to its end, where there is one.
+    pub(super) fn finish_log(self, is_complete: bool) -> anyhow::Result<()> {
+        self.log.map_or(Ok(()), |log| log.finish(is_complete))
     }
 
     /// Takes away a line that was to be written over.
@@ -91,6 +100,16 @@ impl Observer for Printer {
         text += &format!(", {:.0} tps", report.ended.committed as f64 / seconds.max(1e-9));
         put(&text);
         self.is_line_open.set(true);
+    }
+
+    fn wants_ended(&self) -> bool {
+        self.log.is_some()
+    }
+
+    fn ended(&self, ended: &EndedTransactions<'_>) {
+        if let Some(log) = &self.log {
+            log.ended(ended);
+        }
     }
 
     fn client_aborted(&self, abort: &ClientAbort) {

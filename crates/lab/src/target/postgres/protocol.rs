@@ -93,6 +93,12 @@ impl Input {
         Self { bytes: vec![0; INITIAL_BUFFER_BYTES], start: 0, end: 0 }
     }
 
+    /// With room for so much at first, for tests of long answers.
+    #[cfg(test)]
+    pub(super) fn of_capacity(bytes: usize) -> Self {
+        Self { bytes: vec![0; bytes], start: 0, end: 0 }
+    }
+
     /// What has arrived.
     #[inline]
     pub(super) fn pending(&self) -> &[u8] {

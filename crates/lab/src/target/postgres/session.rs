@@ -7,6 +7,7 @@
 //! 3. In the steady state nothing is allocated.
 //! 4. What does not fit into the socket waits in the output; until it is sent, the session asks for
 //!    room to write and reads all the same, so that no two full buffers wait for each other.
+//!    Otherwise arrivals alone are waited for, and what has arrived is read to its end.
 //! 5. In a pipeline nothing is sent until the buffer holds 64 KiB or the pipeline ends, as in libpq.
 
 use std::io;
@@ -86,6 +87,12 @@ impl PostgresTarget {
     }
 }
 
+/// What a session waits for that has nothing to send. TLS takes from the socket what it pleases, so that
+/// the end of what has arrived is not seen without a further read.
+const fn idle_interest(transport: &Transport) -> Interest {
+    if transport.may_hold_data() { Interest::Read } else { Interest::Arrival }
+}
+
 impl Target for PostgresTarget {
     fn address(&self) -> String {
         self.address.to_string()
@@ -117,6 +124,7 @@ impl PostgresSession {
             QueryMode::Simple | QueryMode::Extended => 0,
         };
         Self {
+            interest: idle_interest(&transport),
             transport,
             input,
             output: Vec::with_capacity(1024),
@@ -124,7 +132,6 @@ impl PostgresSession {
             answers: Answers::new(statement_count),
             messages,
             workload: Arc::clone(workload),
-            interest: Interest::Read,
             token: None,
             is_pipeline: false,
             is_busy: false,
@@ -203,10 +210,10 @@ impl PostgresSession {
         if self.output.capacity() > LARGEST_KEPT_OUTPUT_BYTES {
             self.output = Vec::with_capacity(1024);
         }
-        if self.interest == Interest::Read {
+        if self.interest != Interest::ReadWrite {
             return Ok(());
         }
-        self.wait_for(Interest::Read, readiness)
+        self.wait_for(idle_interest(&self.transport), readiness)
     }
 
     #[cold]
@@ -223,6 +230,17 @@ impl PostgresSession {
         readiness
             .modify(self.transport.descriptor(), token, interest)
             .map_err(|error| self.lost(error.to_string()))
+    }
+
+    /// Has what is left unread reported again.
+    #[cold]
+    fn ask_again(&self, readiness: &mut dyn Readiness) -> Result<(), TargetError> {
+        match (self.interest, self.token) {
+            (Interest::Arrival, Some(token)) => readiness
+                .modify(self.transport.descriptor(), token, self.interest)
+                .map_err(|error| self.lost(error.to_string())),
+            _ => Ok(()),
+        }
     }
 
     /// A write failed: the server's last words, if any are there, say more than the error.
@@ -378,12 +396,15 @@ impl Session for PostgresSession {
             if self.answers.take_copy_declined() {
                 self.decline_copy(readiness)?;
             }
-            // The end of the request, or a read that did not fill the room, leaves nothing behind.
-            // A long result lets the other sessions have their turn; the set reports it again.
-            let is_enough = count < room_bytes || turn >= LARGEST_READ_COUNT;
-            if self.is_busy && !self.answers.is_waiting()
-                || (is_enough && !self.transport.may_hold_data())
-            {
+            let is_plain = !self.transport.may_hold_data();
+            // A read that did not fill the room leaves nothing behind.
+            if is_plain && count < room_bytes {
+                break;
+            }
+            let has_ended = self.is_busy && !self.answers.is_waiting();
+            // A long result lets the other sessions have their turn.
+            if has_ended || (is_plain && turn >= LARGEST_READ_COUNT) {
+                self.ask_again(readiness)?;
                 break;
             }
         }
@@ -550,6 +571,28 @@ mod tests {
         fake.server.write_all(&done()).unwrap();
         assert_eq!(fake.advance().unwrap(), Progress::Done);
         assert!(fake.session.output.capacity() <= LARGEST_KEPT_OUTPUT_BYTES);
+    }
+
+    #[test]
+    fn a_result_longer_than_a_turn_is_reported_again_until_it_is_read() {
+        let mut fake = fake(QueryMode::Simple, "select ");
+        fake.submit(1).unwrap();
+        // More than one turn reads, less than the socket holds; its end comes before anybody reads.
+        let row = message(b'D', &[0; 1000]);
+        let answer = [row.repeat(100), done(), message(b'N', b"SNOTICE\0Mlate\0\0")].concat();
+        fake.session.input = Input::of_capacity(2048);
+        fake.server.write_all(&answer).unwrap();
+        let mut ready = Vec::new();
+        let mut turns = 0;
+        loop {
+            fake.readiness.wait(Some(OsRuntime::new().now()), &mut ready).unwrap();
+            assert_eq!(ready.len(), 1, "turn {turns}: unread and not reported");
+            turns += 1;
+            if fake.advance().unwrap() == Progress::Done {
+                break;
+            }
+        }
+        assert!(turns > 1);
     }
 
     #[test]
