@@ -42,7 +42,7 @@ pub enum Format {
     PgWaldump,
     /// Snapshots of `pg_buffercache` as CSV.
     PgBuffercache,
-    /// `bpftrace` or `perf script` output of the `buffer__read` probes.
+    /// `perf script` output of the probes `buffer__read__done` and `buffer__extend__done`.
     PgProbes,
     /// Not a format of files: a trace made by [`crate::generate`].
     Generated,
@@ -65,10 +65,14 @@ pub const FORMATS: [(&str, Format, &str); 19] = [
     ("u32le", Format::U32LittleEndian, "4-byte page numbers, little-endian"),
     ("u64be", Format::U64BigEndian, "8-byte page numbers, big-endian; Corda, Scarab"),
     ("u64le", Format::U64LittleEndian, "8-byte page numbers, little-endian"),
-    ("pg-lookups", Format::PgLookups, "PostgreSQL: op,client,rel,fork,block"),
+    (
+        "pg-lookups",
+        Format::PgLookups,
+        "PostgreSQL: op,client,rel,fork,block; the bpftrace one-liner",
+    ),
     ("pg-waldump", Format::PgWaldump, "PostgreSQL: text of pg_waldump"),
     ("pg-buffercache", Format::PgBuffercache, "PostgreSQL: pg_buffercache as CSV"),
-    ("pg-probes", Format::PgProbes, "PostgreSQL: bpftrace or perf script output"),
+    ("pg-probes", Format::PgProbes, "PostgreSQL: perf script of the probe buffer__read__done"),
 ];
 
 impl Format {

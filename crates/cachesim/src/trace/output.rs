@@ -26,7 +26,7 @@ pub enum OutputFormat {
     Evenkeel,
     /// One page number a line, with `W` or `D` where the page is written or dirtied.
     Ids,
-    /// `page,op,time,class`, times in microseconds.
+    /// `page,op,time_us,class`.
     Csv,
     /// libCacheSim's oracleGeneral: pages, seconds, page size, next reference. Holds the whole trace in
     /// memory, 24 bytes a reference, to know the next reference; writes and classes are lost.
@@ -130,7 +130,7 @@ impl Output {
             )?),
             OutputFormat::Ids => Encoder::Ids(out),
             OutputFormat::Csv => {
-                out.write_all(b"page,op,time,class\n")?;
+                out.write_all(b"page,op,time_us,class\n")?;
                 Encoder::Csv { out, classes: Vec::new() }
             }
             OutputFormat::OracleGeneral => {

@@ -229,6 +229,83 @@ fn a_folder_and_a_missing_file_are_errors_that_name_them() {
     }
 }
 
+/// Events of a file, one page each.
+fn of_file(path: &Path) -> Vec<Reference> {
+    let mut reader = TraceReader::open(path, &Options::default()).unwrap();
+    let mut events = Vec::new();
+    while reader.read(&mut events).unwrap() {}
+    events.into_iter().flat_map(Reference::each).collect()
+}
+
+#[test]
+fn what_is_converted_is_read_again_in_every_format_and_compression() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = "generate:pgbench(scale=1,rate=1000,references=3000)";
+    let original = of_file(Path::new(spec));
+    for (name, format) in [
+        ("a.ekt", OutputFormat::Evenkeel),
+        ("a.ekt.gz", OutputFormat::Evenkeel),
+        ("a.csv.xz", OutputFormat::Csv),
+        ("a.ids.zst", OutputFormat::Ids),
+        ("a.bin", OutputFormat::OracleGeneral),
+    ] {
+        let path = folder.path().join(name);
+        let mut reader = TraceReader::open(Path::new(spec), &Options::default()).unwrap();
+        let mut output = Output::create(&path, format, &reader, true).unwrap();
+        let mut batch = Vec::new();
+        while reader.read(&mut batch).unwrap() {
+            for event in batch.drain(..) {
+                output.write(&event, reader.classes()).unwrap();
+            }
+        }
+        assert!(!path.exists(), "{name} has its name only when it is whole");
+        output.finish().unwrap();
+        let read = of_file(&path);
+        let what = |event: &Reference| (event.page, event.access, event.time_us);
+        match format {
+            OutputFormat::Evenkeel => assert_eq!(read, original, "{name}"),
+            OutputFormat::Csv => {
+                assert!(read.iter().map(what).eq(original.iter().map(what)), "{name}");
+            }
+            OutputFormat::Ids => {
+                let what = |event: &Reference| (event.page, event.access);
+                assert!(read.iter().map(what).eq(original.iter().map(what)), "{name}");
+            }
+            OutputFormat::OracleGeneral => {
+                let what = |event: &Reference| event.page;
+                assert!(read.iter().map(what).eq(original.iter().map(what)), "{name}");
+            }
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5);
+}
+
+#[test]
+fn writing_that_ends_early_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = TraceReader::open(Path::new("generate:loop"), &Options::default()).unwrap();
+    let path = folder.path().join("a.ekt");
+    let mut output = Output::create(&path, OutputFormat::Evenkeel, &reader, false).unwrap();
+    output.write(&Reference::read(1), &[]).unwrap();
+    drop(output);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_next_reference_of_oracle_general_is_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = TraceReader::open(Path::new("generate:loop"), &Options::default()).unwrap();
+    let path = folder.path().join("a");
+    let mut output = Output::create(&path, OutputFormat::OracleGeneral, &reader, false).unwrap();
+    for page in [7, 8, 7] {
+        output.write(&Reference::read(page), &[]).unwrap();
+    }
+    output.finish().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let next: Vec<i64> = bytes.chunks(24).map(|r| binary::u64_le(r, 16) as i64).collect();
+    assert_eq!(next, [2, -1, -1]);
+}
+
 /// Text that is nearly a trace.
 fn nearly_text() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![

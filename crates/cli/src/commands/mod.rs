@@ -8,6 +8,7 @@ mod import;
 mod init;
 mod report;
 mod selftest;
+mod trace;
 
 use clap::{Parser, Subcommand};
 
@@ -32,6 +33,7 @@ enum Command {
     Distribution(distribution::Arguments),
     Doctor(doctor::Arguments),
     Selftest(selftest::Arguments),
+    Trace(trace::Arguments),
 }
 
 impl CommandLine {
@@ -46,6 +48,7 @@ impl CommandLine {
             Command::Distribution(arguments) => distribution::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments),
             Command::Selftest(arguments) => selftest::run(arguments),
+            Command::Trace(arguments) => trace::run(arguments),
         }
     }
 }

@@ -31,7 +31,8 @@ const PAGE_NAMES: &[&str] = &[
     "blk",
 ];
 const ACCESS_NAMES: &[&str] = &["op", "operation", "type", "rw", "access", "opcode"];
-const TIME_NAMES: &[&str] = &["time", "timestamp", "ts", "clock_time"];
+const TIME_NAMES: &[&str] =
+    &["time", "timestamp", "ts", "clock_time", "time_s", "time_ms", "time_us", "time_ns"];
 const SIZE_NAMES: &[&str] = &["size", "length", "len", "bytes", "obj_size"];
 const CLASS_NAMES: &[&str] = &["class", "relation"];
 
@@ -98,11 +99,19 @@ impl CsvLines {
                 ));
             };
             let is_key = header.get(page).is_some_and(|name| name == "key");
+            let time = find(&header, TIME_NAMES);
+            // A unit in the name is more than what is assumed.
+            match time.and_then(|column| header.get(column)).map(String::as_str) {
+                Some("time_ms") => self.time_unit_ns = 1_000_000,
+                Some("time_us") => self.time_unit_ns = 1_000,
+                Some("time_ns") => self.time_unit_ns = 1,
+                _ => {}
+            }
             self.places = Some(Places::new(
                 page,
                 is_key,
                 find(&header, ACCESS_NAMES),
-                find(&header, TIME_NAMES),
+                time,
                 find(&header, SIZE_NAMES),
                 find(&header, CLASS_NAMES),
             ));
@@ -226,6 +235,7 @@ impl Lines for CsvLines {
         let access = access.map(|name| known_access(&name)).transpose()?.unwrap_or_default();
         let unit_ns = self.time_unit_ns;
         let time = time
+            .filter(|text| !text.is_empty())
             .map(|text| {
                 time_us(&text, unit_ns).ok_or_else(|| {
                     Fault::new(format!("the time {} is no number", shown(&text)), REMEDY)
@@ -241,7 +251,7 @@ impl Lines for CsvLines {
             }
             _ => Reference::read(number_of_page),
         };
-        let class = class.map(|name| self.class(&name));
+        let class = class.filter(|name| !name.is_empty()).map(|name| self.class(&name));
         out.push(Reference { access, time_us: time, class, ..reference });
         Ok(())
     }
