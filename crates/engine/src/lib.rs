@@ -1,12 +1,13 @@
 //! The evenkeel storage engine.
 //!
-//! Today this package holds its lowest layer only, the two doors to the outside: [`runtime`] for
+//! Today this package holds its lowest layers only: the two doors to the outside, [`runtime`] for
 //! time, sleep, threads, blocking waits and chance, and [`vfs`] for files. The laboratory's load
 //! driver goes through the first, which is what allows the same driver to run on the operating
 //! system now and in a deterministic simulation of time later. The second has a simulated disk that
-//! loses what was not synced.
+//! loses what was not synced. [`page`] is the bytes of a page.
 //!
-//! Pages, log, buffer pool and transactions are not in this package yet.
+//! Relation files, log, buffer pool and transactions are not in this package yet.
 
+pub mod page;
 pub mod runtime;
 pub mod vfs;
