@@ -15,6 +15,22 @@ use signal_hook::iterator::Signals;
 /// # Errors
 /// When the system refuses the handlers or a thread.
 pub(crate) fn listen(runtime: &Arc<dyn Runtime>) -> anyhow::Result<Interruption> {
+    listen_saying(
+        runtime,
+        "stopping: results so far are kept; once more to leave at once",
+        "leaving; what is left behind is removed by the next session",
+    )
+}
+
+/// As [`listen`], with what is said at the first signal and at the second.
+///
+/// # Errors
+/// As [`listen`].
+pub(crate) fn listen_saying(
+    runtime: &Arc<dyn Runtime>,
+    first: &'static str,
+    second: &'static str,
+) -> anyhow::Result<Interruption> {
     let interruption = Interruption::default();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signal handlers")?;
     let heard = interruption.clone();
@@ -25,9 +41,9 @@ pub(crate) fn listen(runtime: &Arc<dyn Runtime>) -> anyhow::Result<Interruption>
                 for (count, _) in signals.forever().enumerate() {
                     if count == 0 {
                         heard.interrupt();
-                        say("stopping: results so far are kept; once more to leave at once");
+                        say(first);
                     } else {
-                        say("leaving; what is left behind is removed by the next session");
+                        say(second);
                         std::process::exit(130);
                     }
                 }

@@ -1,6 +1,7 @@
 //! `evenkeel init`: load pgbench's tables.
 
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use evenkeel::runtime::{Instant, OsRuntime, Runtime};
 use evenkeel_lab::initialise::{
-    InitialiseError, InitialiseOptions, Phase, estimated_bytes, initialise,
+    InitialiseError, InitialiseOptions, Need, PartitionMethod, Phase, initialise, needs,
 };
 use evenkeel_lab::target::postgres::address::Address;
 use evenkeel_lab::target::postgres::client::Client;
@@ -22,10 +23,11 @@ use crate::{interruption, progress};
 /// Where progress is not shown on a terminal it is told this often.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
-/// Load pgbench's tables, in parallel
+/// Load pgbench's tables
 ///
-/// Names, columns and values are those of `pgbench -i`, so that pgbench and its scripts run on them.
-/// Tables that evenkeel did not make are never dropped without --force.
+/// Names, columns, values and option names are those of `pgbench -i`, so that pgbench and its scripts
+/// run on them. Tables that evenkeel did not make are never dropped without --force. A load that is
+/// broken off is undone, or leaves tables that are marked and refused by every run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Server: a URL, a string of keywords, or the database's name, as psql understands them
@@ -37,9 +39,10 @@ pub(crate) struct Arguments {
     /// Percent of each page that is filled, 10 to 100
     #[arg(short = 'F', long, value_name = "PERCENT")]
     fillfactor: Option<u32>,
-    /// Sessions that load; as many as processors, at most 8, unless said
-    #[arg(short = 'j', long)]
-    jobs: Option<u32>,
+    /// Sessions that load. One puts each row where pgbench puts it, the same at each load; more are
+    /// faster on large tables, and interleave their pages
+    #[arg(short = 'j', long, default_value_t = 1)]
+    jobs: u32,
     /// Make tables without log: faster to load, empty after a crash
     #[arg(long)]
     unlogged_tables: bool,
@@ -67,57 +70,70 @@ pub(crate) struct Arguments {
     /// No progress
     #[arg(short = 'q', long)]
     quiet: bool,
-    #[arg(long, hide = true, value_name = "NUMBER")]
-    partitions: Option<u32>,
+    /// Divide pgbench_accounts into so many parts; 0: not at all
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    partitions: u32,
+    /// How pgbench_accounts is divided; range unless said
+    #[arg(long, value_enum, value_name = "METHOD", requires = "partitions")]
+    partition_method: Option<Method>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Method {
+    /// Equal ranges of numbers
+    Range,
+    /// A hash of the number
+    Hash,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    if arguments.partitions.is_some_and(|partitions| partitions > 0) {
-        bail!(
-            "partitioned tables are not made by evenkeel: use pgbench -i --partitions; runs work on \
-             its tables too"
-        );
-    }
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
     let address = server_address(&arguments.url, arguments.allow_password_in_url)?;
     confirm(&address, arguments.confirm_host.as_deref())?;
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let options = InitialiseOptions {
         fillfactor: arguments.fillfactor,
-        jobs: arguments.jobs.unwrap_or_else(|| u32::try_from(processors.min(8)).unwrap_or(1)),
+        jobs: arguments.jobs,
         unlogged: arguments.unlogged_tables,
         tablespace: arguments.tablespace,
         index_tablespace: arguments.index_tablespace,
         foreign_keys: arguments.foreign_keys,
+        partitions: arguments.partitions,
+        partition_method: match arguments.partition_method {
+            Some(Method::Hash) => PartitionMethod::Hash,
+            Some(Method::Range) | None => PartitionMethod::Range,
+        },
         vacuum: !arguments.no_vacuum,
         force: arguments.force,
         ..InitialiseOptions::new(arguments.scale)
     };
     options.check()?;
-    let estimate = estimated_bytes(&options);
-    let free = free_on_server(&address, &options, &runtime)?;
+    let needs = needs(&mut Client::connect(&address, &runtime)?, &options)?;
     let mut teller = Teller::new(&runtime, arguments.quiet);
+    let file_systems = if address.is_local() { file_systems(&needs) } else { None };
     teller.say(&format!(
-        "scale {}: {} accounts, about {} with indexes; free on the server: {}",
+        "scale {}: {} accounts; {}; {}",
         options.scale,
         options.scale * evenkeel_lab::initialise::ACCOUNTS_PER_SCALE,
-        size(estimate),
-        free.map_or_else(|| "not known from here".to_owned(), size),
+        needs
+            .iter()
+            .map(|need| format!("about {} of {}", size(need.bytes), need.what))
+            .collect::<Vec<_>>()
+            .join(", "),
+        file_systems.as_deref().map_or_else(
+            || "free space on the server is not known from here".to_owned(),
+            |systems| {
+                let free: Vec<_> = systems.iter().map(|system| size(system.free)).collect();
+                format!("free there: {}", free.join(", "))
+            }
+        ),
     ));
-    // The log of the load, at most as large, comes on top until it is recycled.
-    if let Some(free) = free
-        && free < estimate
-    {
-        bail!(
-            "about {} are needed and {} are free where the server keeps its data: choose a smaller \
-             --scale (up to {} fits), or make room",
-            size(estimate),
-            size(free),
-            (options.scale.saturating_mul(free) / estimate.max(1)).saturating_sub(1)
-        );
-    }
-    let interruption = interruption::listen(&runtime)?;
+    check_space(file_systems.as_deref().unwrap_or_default(), options.scale)?;
+    let interruption = interruption::listen_saying(
+        &runtime,
+        "cancelling the load on the server; once more to leave at once",
+        "leaving; the server ends what it is doing by itself, and tables that are not whole are marked",
+    )?;
     let result = initialise(&address, &options, &runtime, &interruption.flag, &mut |phase| {
         teller.phase(phase);
     });
@@ -135,8 +151,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             )?;
             Ok(Outcome::Success)
         }
-        Err(error @ InitialiseError::Interrupted) => {
-            teller.say(&error.to_string());
+        Err(error @ InitialiseError::Interrupted { .. }) => {
+            // Also where progress is not wanted: what is left in a database must be known.
+            print(&error.to_string());
             Ok(Outcome::Interrupted)
         }
         Err(error) => Err(error).context("loading pgbench's tables"),
@@ -157,24 +174,61 @@ fn confirm(address: &Address, confirmed: Option<&str>) -> anyhow::Result<()> {
     )
 }
 
-/// Free space where the tables would lie; `None` where it cannot be seen from here.
-fn free_on_server(
-    address: &Address,
-    options: &InitialiseOptions,
-    runtime: &Arc<dyn Runtime>,
-) -> anyhow::Result<Option<u64>> {
-    let mut client = Client::connect(address, runtime)?;
-    if !address.is_local() || options.tablespace.is_some() {
-        return Ok(None);
+/// A file system of the server, and what the load puts there.
+struct FileSystem {
+    device: u64,
+    /// What, and in which directory.
+    content: Vec<String>,
+    needed: u64,
+    free: u64,
+}
+
+/// The needs by file system; `None` where not all of their directories can be seen from here.
+fn file_systems(needs: &[Need]) -> Option<Vec<FileSystem>> {
+    let mut systems: Vec<FileSystem> = Vec::new();
+    for need in needs {
+        // A server behind a tunnel or in a container is elsewhere, though its address is of here.
+        let directory = visible(need.directory.as_deref()?)?;
+        let device = std::fs::metadata(directory).ok()?.dev();
+        let content = format!("{} in {}", need.what, directory.display());
+        match systems.iter_mut().find(|system| system.device == device) {
+            Some(system) => {
+                system.needed = system.needed.saturating_add(need.bytes);
+                system.content.push(content);
+            }
+            None => systems.push(FileSystem {
+                device,
+                content: vec![content],
+                needed: need.bytes,
+                free: free_bytes(directory).ok()?,
+            }),
+        }
     }
-    // Only superusers and members of pg_read_all_settings may see where the data are.
-    let Ok(Some(directory)) = client.value("show data_directory") else { return Ok(None) };
-    // A server behind a tunnel or in a container is elsewhere, though its address is of here.
-    let directory = Path::new(&directory);
-    if !directory.is_dir() {
-        return Ok(None);
+    Some(systems)
+}
+
+/// The directory, or its parent where the server keeps others out of its inside (then a `pg_wal` that
+/// is a link to elsewhere cannot be followed, and counts where the link lies).
+fn visible(directory: &Path) -> Option<&Path> {
+    [Some(directory), directory.parent()].into_iter().flatten().find(|path| path.is_dir())
+}
+
+/// Refuses a load that some file system has no room for. `--force` is about tables and no way around.
+fn check_space(systems: &[FileSystem], scale: u64) -> anyhow::Result<()> {
+    for system in systems.iter().filter(|system| system.free < system.needed) {
+        let fits = u128::from(scale) * u128::from(system.free) / u128::from(system.needed.max(1));
+        let advice = match fits.saturating_sub(1) {
+            0 => "make room".to_owned(),
+            fits => format!("choose a smaller --scale (up to {fits} fits), or make room"),
+        };
+        bail!(
+            "about {} are needed and {} are free for {}: {advice}",
+            size(system.needed),
+            size(system.free),
+            system.content.join(", "),
+        );
     }
-    Ok(free_bytes(directory).ok())
+    Ok(())
 }
 
 /// Tells how far loading has come, on stderr.
@@ -295,6 +349,37 @@ mod tests {
         assert!(confirm(&far, Some("db.example.com")).is_err());
         confirm(&far, Some("db.example.org")).unwrap();
         confirm(&address("postgresql://localhost/app"), None).unwrap();
+    }
+
+    #[test]
+    fn a_disk_that_is_too_small_for_tables_and_log_together_is_refused_with_the_scale_that_fits() {
+        let system = |needed, free| FileSystem {
+            device: 1,
+            content: vec!["tables in /data".to_owned(), "log in /data/pg_wal".to_owned()],
+            needed,
+            free,
+        };
+        check_space(&[system(100, 100)], 10).unwrap();
+        let error = check_space(&[system(1, 2), system(100, 50)], 10).unwrap_err().to_string();
+        assert!(error.contains("log in /data/pg_wal") && error.contains("up to 4 fits"), "{error}");
+        let error = check_space(&[system(u64::MAX, 5)], u64::MAX).unwrap_err().to_string();
+        assert!(error.ends_with("make room"), "{error}");
+    }
+
+    #[test]
+    fn needs_in_one_file_system_are_added_and_one_that_is_not_seen_makes_all_unknown() {
+        let scratch = tempfile::tempdir().unwrap();
+        let need = |directory: Option<&Path>, bytes| Need {
+            what: "tables",
+            directory: directory.map(Path::to_owned),
+            bytes,
+        };
+        let inside = scratch.path().join("not seen");
+        let both = [need(Some(scratch.path()), 3), need(Some(&inside), 4)];
+        let systems = file_systems(&both).unwrap();
+        assert_eq!((systems.len(), systems[0].needed), (1, 7));
+        assert!(file_systems(&[need(Some(scratch.path()), 3), need(None, 4)]).is_none());
+        assert!(file_systems(&[need(Some(&inside.join("deeper")), 4)]).is_none());
     }
 
     #[test]

@@ -3,32 +3,36 @@
 //!
 //! # Rules
 //!
-//! 1. A table that exists is dropped only when it carries our comment, or when the caller forces it;
-//!    otherwise nothing at all is changed.
-//! 2. The size is estimated before anything is made, and compared with the free space by whoever
-//!    can see the server's disk.
-//! 3. Order: tables, rows, keys, `VACUUM ANALYZE`, `CHECKPOINT`.
-//! 4. A single task loads as pgbench does, into a table made in the same transaction, with
-//!    `COPY ... FREEZE`. Several tasks cannot share a transaction: their rows are frozen by
-//!    `VACUUM FREEZE` afterwards, so that runs do not pay for it.
+//! The rules are in this folder's README.
 
+mod cancellation;
+mod completeness;
+mod load;
 mod rows;
 mod size;
+mod space;
+mod tables;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel::runtime::Runtime;
 
 use crate::target::postgres::address::Address;
-use crate::target::postgres::client::{Client, ClientError, quote_identifier};
+use crate::target::postgres::client::{Client, ClientError};
+use cancellation::{Cancellation, Watched};
+pub use completeness::{ReadScaleError, read_scale};
 pub use rows::ACCOUNTS_PER_SCALE;
-use rows::{BRANCHES_PER_SCALE, TELLERS_PER_SCALE};
-pub use size::estimated_bytes;
+use rows::TELLERS_PER_SCALE;
+pub use size::{Estimate, estimate, estimated_bytes};
+pub use space::{Need, needs};
+use tables::TABLES;
 
-/// The comment by which tables of ours are known.
+/// The comment by which tables of ours are known that hold all their rows, keys and statistics.
 pub const MARKER: &str = "loaded by evenkeel init";
+
+/// The comment they carry until then.
+pub const MARKER_INCOMPLETE: &str = "being loaded by evenkeel init: incomplete";
 
 /// From this scale on account numbers need 64 bits (pgbench's `SCALE_32BIT_THRESHOLD`).
 pub const SCALE_OF_BIGINT: u64 = 20_000;
@@ -36,11 +40,20 @@ pub const SCALE_OF_BIGINT: u64 = 20_000;
 /// The largest scale: pgbench's own limit, which the 32-bit numbers of branches and tellers set.
 pub const LARGEST_SCALE: u64 = 2_147_483_647 / TELLERS_PER_SCALE;
 
-/// Accounts that a task takes at a time.
-const ACCOUNTS_PER_PIECE: u64 = 50_000;
+/// The server's code of a statement that was cancelled.
+const CANCELED: &str = "57014";
 
-const TABLES: [&str; 4] =
-    ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
+/// How accounts are divided, as pgbench's `--partition-method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionMethod {
+    /// By ranges of equal length.
+    Range,
+    /// By a hash of the number.
+    Hash,
+}
+
+/// Partitions are tables of their own: beyond this planning costs more than a statement.
+const LARGEST_PARTITION_COUNT: u32 = 10_000;
 
 /// What is loaded, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +62,8 @@ pub struct InitialiseOptions {
     pub scale: u64,
     /// Percent of a page that rows fill at first; `None`: PostgreSQL's 100, as pgbench.
     pub fillfactor: Option<u32>,
-    /// Sessions that load.
+    /// Sessions that load. One puts rows where pgbench puts them; several interleave their blocks
+    /// (rule 4).
     pub jobs: u32,
     /// Tables without log: faster to load, empty after a crash.
     pub unlogged: bool,
@@ -59,6 +73,10 @@ pub struct InitialiseOptions {
     pub index_tablespace: Option<String>,
     /// References between the tables, as pgbench's `--foreign-keys`.
     pub foreign_keys: bool,
+    /// Parts of the accounts; 0: the table is not partitioned.
+    pub partitions: u32,
+    /// How accounts are divided; meaningless without partitions.
+    pub partition_method: PartitionMethod,
     /// Whether to run VACUUM ANALYZE when loaded.
     pub vacuum: bool,
     /// Drop the four tables though they are not ours.
@@ -80,9 +98,21 @@ pub enum InitialiseError {
         /// Their names.
         tables: String,
     },
-    /// The user wants out; tables may be left empty or in part full.
-    #[error("interrupted; the tables are incomplete, run it again")]
-    Interrupted,
+    /// The user wants out.
+    #[error("interrupted: {left}")]
+    Interrupted {
+        /// What is there now.
+        left: Left,
+    },
+    /// Something failed when tables were being replaced already.
+    #[error("{error}; {left}")]
+    Unfinished {
+        /// What failed.
+        #[source]
+        error: Box<InitialiseError>,
+        /// What is there now.
+        left: Left,
+    },
     /// The server refused, or was lost.
     #[error("{what}: {source}")]
     Client {
@@ -94,6 +124,17 @@ pub enum InitialiseError {
     /// The system refused a thread, or a task failed.
     #[error("{0}")]
     Task(String),
+}
+
+/// What a load that did not come to its end has left in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// What was there before: everything was undone.
+    AsBefore,
+    /// Our tables, marked so that nothing is run on them.
+    Incomplete,
+    /// The session was lost while its transaction was being committed.
+    InDoubt,
 }
 
 /// How far loading has come.
@@ -139,6 +180,8 @@ impl InitialiseOptions {
             tablespace: None,
             index_tablespace: None,
             foreign_keys: false,
+            partitions: 0,
+            partition_method: PartitionMethod::Range,
             vacuum: true,
             force: false,
         }
@@ -166,15 +209,44 @@ impl InitialiseOptions {
         if !(1..=128).contains(&self.jobs) {
             return refuse(format!("{} jobs cannot load: 1 to 128 can", self.jobs));
         }
+        if self.partitions > LARGEST_PARTITION_COUNT {
+            return refuse(format!(
+                "{} partitions are too many: at most {LARGEST_PARTITION_COUNT}",
+                self.partitions
+            ));
+        }
         Ok(())
+    }
+
+    /// Sessions that load in the end: no more than there are pieces worth sharing.
+    #[must_use]
+    pub fn effective_jobs(&self) -> u64 {
+        u64::from(self.jobs).min(self.scale).max(1)
+    }
+}
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::AsBefore => "all was undone, the database is as it was before",
+            Self::Incomplete => {
+                "pgbench's tables are there and marked as incomplete, so that no run takes them for \
+                 whole; evenkeel init replaces them"
+            }
+            Self::InDoubt => {
+                "the server was lost while it committed: the tables are as before, or are marked as \
+                 incomplete and refused by runs"
+            }
+        })
     }
 }
 
 /// Makes and fills the tables. `progress` is told how far it has come, a few times a second; `stop`
-/// ends it early.
+/// ends it early, and what the server is doing for it then is cancelled there.
 ///
 /// # Errors
-/// When options are out of range, foreign tables are in the way, or the server refuses.
+/// When options are out of range, foreign tables are in the way, or the server refuses. Where tables
+/// were touched the error says what is left of them.
 pub fn initialise(
     address: &Address,
     options: &InitialiseOptions,
@@ -184,55 +256,12 @@ pub fn initialise(
 ) -> Result<Initialised, InitialiseError> {
     options.check()?;
     let began = runtime.now();
-    let mut client = connect(address, runtime)?;
-    let existing = existing_tables(&mut client)?;
-    let foreign: Vec<&str> =
-        existing.iter().filter(|(_, is_ours)| !is_ours).map(|(name, _)| name.as_str()).collect();
-    if !foreign.is_empty() && !options.force {
-        return Err(InitialiseError::InTheWay { tables: foreign.join(", ") });
-    }
-    progress(Phase::Tables);
-    // One transaction: either all tables are as they were, or all are new.
-    let jobs = u64::from(options.jobs).min(options.scale);
-    let freeze = jobs == 1 && client.server_version() >= 90_300;
-    execute(&mut client, "making the tables", &tables_sql(options, !existing.is_empty()))?;
-    fill_small_tables(&mut client, options.scale)?;
-    if freeze {
-        fill_in_one_transaction(&mut client, options, stop, progress)?;
-        execute(&mut client, "committing the rows", "commit")?;
-    } else {
-        execute(&mut client, "committing the tables", "commit")?;
-        fill_in_parallel(address, options.scale, jobs, runtime, stop, progress)?;
-    }
-    check_stop(stop)?;
-    progress(Phase::Keys);
-    build_keys(&mut client, options)?;
-    check_stop(stop)?;
-    if options.vacuum {
-        progress(Phase::Vacuum);
-        let freeze_word = if freeze { "" } else { "freeze, " };
-        for table in TABLES {
-            let sql = format!("vacuum ({freeze_word}analyze) {table}");
-            execute(&mut client, "vacuuming", &sql)?;
-            check_stop(stop)?;
-        }
-    }
-    progress(Phase::Checkpoint);
-    // Only superusers and members of pg_checkpoint may; for others it comes by itself later.
-    match client.execute("checkpoint") {
-        Ok(_) => {}
-        Err(error) if error.sqlstate() == Some("42501") => {}
-        Err(source) => return Err(InitialiseError::Client { what: "the checkpoint", source }),
-    }
-    let bytes = client
-        .value(
-            "select sum(pg_catalog.pg_total_relation_size(c.oid))::bigint from pg_catalog.pg_class c \
-             where c.relname in ('pgbench_accounts', 'pgbench_branches', 'pgbench_history', \
-             'pgbench_tellers') and pg_catalog.pg_table_is_visible(c.oid)",
-        )
-        .ok()
-        .flatten()
-        .and_then(|text| text.parse().ok());
+    let cancellation = Cancellation::watch(stop, runtime)
+        .map_err(|error| InitialiseError::Task(format!("starting a task: {error}")))?;
+    let mut left = None;
+    let result =
+        make_and_fill(address, options, runtime, &cancellation.watched, &mut left, progress);
+    let bytes = result.map_err(|error| finally(error, left, stop.load(Ordering::SeqCst)))?;
     Ok(Initialised {
         accounts: options.scale * ACCOUNTS_PER_SCALE,
         bytes,
@@ -240,8 +269,105 @@ pub fn initialise(
     })
 }
 
+/// `left` is kept true: what is in the database if the next statement fails.
+fn make_and_fill(
+    address: &Address,
+    options: &InitialiseOptions,
+    runtime: &Arc<dyn Runtime>,
+    watched: &Watched,
+    left: &mut Option<Left>,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Option<u64>, InitialiseError> {
+    let mut client = connect(address, runtime)?;
+    watched.cover(&client);
+    let existing = tables::existing(&mut client)?;
+    let foreign: Vec<&str> =
+        existing.iter().filter(|(_, is_ours)| !is_ours).map(|(name, _)| name.as_str()).collect();
+    if !foreign.is_empty() && !options.force {
+        return Err(InitialiseError::InTheWay { tables: foreign.join(", ") });
+    }
+    watched.check()?;
+    progress(Phase::Tables);
+    *left = Some(Left::AsBefore);
+    // One transaction: either all tables are as they were, or all are new.
+    let jobs = options.effective_jobs();
+    let is_single = jobs == 1;
+    // COPY cannot freeze rows in a partitioned table.
+    let freeze = is_single && options.partitions == 0 && client.server_version() >= 90_300;
+    let sql = tables::creation(options, !existing.is_empty(), client.server_version());
+    execute(&mut client, "making the tables", &sql)?;
+    tables::fill_small(&mut client, options.scale)?;
+    if is_single {
+        load::in_one_transaction(&mut client, options.scale, freeze, watched, progress)?;
+        watched.check()?;
+    }
+    commit(&mut client, left)?;
+    if !is_single {
+        load::in_parallel(address, options.scale, jobs, runtime, watched, progress)?;
+    }
+    watched.check()?;
+    progress(Phase::Keys);
+    tables::build_keys(&mut client, options, watched)?;
+    if options.vacuum {
+        progress(Phase::Vacuum);
+        let freeze_word = if freeze { "" } else { "freeze, " };
+        for table in TABLES {
+            watched.check()?;
+            let sql = format!("vacuum ({freeze_word}analyze) {table}");
+            execute(&mut client, "vacuuming", &sql)?;
+        }
+    }
+    watched.check()?;
+    // Rule 1: from here on the tables count as whole.
+    execute(&mut client, "marking the tables as complete", &tables::comments(MARKER))?;
+    progress(Phase::Checkpoint);
+    // Only superusers and members of pg_checkpoint may; for others it comes by itself later, and so
+    // it does for those who have no patience: the tables are whole.
+    match client.execute("checkpoint") {
+        Ok(_) => {}
+        Err(error) if matches!(error.sqlstate(), Some("42501" | CANCELED)) => {}
+        Err(source) => return Err(InitialiseError::Client { what: "the checkpoint", source }),
+    }
+    Ok(tables::total_bytes(&mut client))
+}
+
+fn commit(client: &mut Client, left: &mut Option<Left>) -> Result<(), InitialiseError> {
+    *left = Some(Left::InDoubt);
+    match client.execute("commit") {
+        Ok(_) => {
+            *left = Some(Left::Incomplete);
+            Ok(())
+        }
+        Err(source) => {
+            if matches!(source, ClientError::Statement(_)) {
+                *left = Some(Left::AsBefore);
+            }
+            Err(InitialiseError::Client { what: "committing", source })
+        }
+    }
+}
+
+/// The error as the caller sees it: with what is left, and as the wish it was where it was one.
+fn finally(error: InitialiseError, left: Option<Left>, is_stopped: bool) -> InitialiseError {
+    match error {
+        InitialiseError::Interrupted { .. } => {
+            InitialiseError::Interrupted { left: left.unwrap_or(Left::AsBefore) }
+        }
+        InitialiseError::Client { ref source, .. }
+            if is_stopped && source.sqlstate() == Some(CANCELED) =>
+        {
+            InitialiseError::Interrupted { left: left.unwrap_or(Left::AsBefore) }
+        }
+        error => match left {
+            Some(left) => InitialiseError::Unfinished { error: Box::new(error), left },
+            None => error,
+        },
+    }
+}
+
 fn connect(address: &Address, runtime: &Arc<dyn Runtime>) -> Result<Client, InitialiseError> {
-    let mut client = Client::connect(address, runtime).map_err(|error| {
+    let address = address.clone().with_application_name("evenkeel init");
+    let mut client = Client::connect(&address, runtime).map_err(|error| {
         InitialiseError::Client { what: "connecting", source: ClientError::Target(error) }
     })?;
     // Loading and building an index take as long as they take.
@@ -253,243 +379,6 @@ fn connect(address: &Address, runtime: &Arc<dyn Runtime>) -> Result<Client, Init
 
 fn execute(client: &mut Client, what: &'static str, sql: &str) -> Result<(), InitialiseError> {
     client.execute(sql).map(|_| ()).map_err(|source| InitialiseError::Client { what, source })
-}
-
-fn check_stop(stop: &AtomicBool) -> Result<(), InitialiseError> {
-    if stop.load(Ordering::Relaxed) { Err(InitialiseError::Interrupted) } else { Ok(()) }
-}
-
-/// Relations of our names that a statement would meet, and whether they are ours.
-fn existing_tables(client: &mut Client) -> Result<Vec<(String, bool)>, InitialiseError> {
-    let rows = client
-        .query(
-            "select c.relname, coalesce(pg_catalog.obj_description(c.oid, 'pg_class'), '') \
-             from pg_catalog.pg_class c where c.relname in ('pgbench_accounts', \
-             'pgbench_branches', 'pgbench_history', 'pgbench_tellers') \
-             and pg_catalog.pg_table_is_visible(c.oid) order by 1",
-        )
-        .map_err(|source| InitialiseError::Client { what: "looking for tables", source })?;
-    Ok(rows
-        .iter()
-        .filter_map(|row| {
-            let is_ours = row.value(1).is_some_and(|comment| comment.starts_with(MARKER));
-            Some((row.value(0)?.to_owned(), is_ours))
-        })
-        .collect())
-}
-
-/// Begins a transaction and makes the tables in it.
-fn tables_sql(options: &InitialiseOptions, drop: bool) -> String {
-    let mut sql = String::from("begin; ");
-    if drop {
-        sql.push_str(&format!("drop table if exists {}; ", TABLES.join(", ")));
-    }
-    let aid = if options.scale >= SCALE_OF_BIGINT { "bigint" } else { "int" };
-    let kind = if options.unlogged { "unlogged table" } else { "table" };
-    let tablespace = options
-        .tablespace
-        .as_deref()
-        .map(|name| format!(" tablespace {}", quote_identifier(name)))
-        .unwrap_or_default();
-    // As pgbench, history is never given a fill factor: nothing in it is updated.
-    let fill = options.fillfactor.unwrap_or(100);
-    for (name, columns, has_fill) in [
-        (
-            "pgbench_history",
-            format!("tid int, bid int, aid {aid}, delta int, mtime timestamp, filler char(22)"),
-            false,
-        ),
-        (
-            "pgbench_tellers",
-            "tid int not null, bid int, tbalance int, filler char(84)".to_owned(),
-            true,
-        ),
-        (
-            "pgbench_accounts",
-            format!("aid {aid} not null, bid int, abalance int, filler char(84)"),
-            true,
-        ),
-        ("pgbench_branches", "bid int not null, bbalance int, filler char(88)".to_owned(), true),
-    ] {
-        let with = if has_fill { format!(" with (fillfactor={fill})") } else { String::new() };
-        sql.push_str(&format!(
-            "create {kind} {name} ({columns}){with}{tablespace}; comment on table {name} is \
-             '{MARKER}'; "
-        ));
-    }
-    sql
-}
-
-fn fill_small_tables(client: &mut Client, scale: u64) -> Result<(), InitialiseError> {
-    let branches = scale * BRANCHES_PER_SCALE;
-    let tellers = scale * TELLERS_PER_SCALE;
-    execute(
-        client,
-        "filling pgbench_branches",
-        &format!(
-            "insert into pgbench_branches (bid, bbalance) \
-             select bid, 0 from generate_series(1, {branches}) as bid"
-        ),
-    )?;
-    execute(
-        client,
-        "filling pgbench_tellers",
-        &format!(
-            "insert into pgbench_tellers (tid, bid, tbalance) \
-             select tid, (tid - 1) / {TELLERS_PER_SCALE} + 1, 0 \
-             from generate_series(1, {tellers}) as tid"
-        ),
-    )
-}
-
-fn fill_in_one_transaction(
-    client: &mut Client,
-    options: &InitialiseOptions,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(Phase),
-) -> Result<(), InitialiseError> {
-    let total = options.scale * ACCOUNTS_PER_SCALE;
-    let failed = |source| InitialiseError::Client { what: "loading pgbench_accounts", source };
-    let mut copy =
-        client.copy_in("copy pgbench_accounts from stdin with (freeze on)").map_err(failed)?;
-    let mut buffer = Vec::new();
-    let mut next = 0;
-    while next < total {
-        check_stop(stop)?;
-        let until = total.min(next + ACCOUNTS_PER_PIECE);
-        for first in (next..until).step_by(rows::BATCH) {
-            rows::accounts(first, until.min(first + rows::BATCH as u64), &mut buffer);
-            copy.write(&buffer).map_err(failed)?;
-        }
-        next = until;
-        progress(Phase::Rows { done: next, total });
-    }
-    copy.finish().map_err(failed)?;
-    Ok(())
-}
-
-/// What the loading tasks share.
-struct Load {
-    next: AtomicU64,
-    done: AtomicU64,
-    total: u64,
-    stop: Arc<AtomicBool>,
-    failure: Mutex<Option<InitialiseError>>,
-    has_failed: AtomicBool,
-    ended: AtomicU64,
-}
-
-fn fill_in_parallel(
-    address: &Address,
-    scale: u64,
-    jobs: u64,
-    runtime: &Arc<dyn Runtime>,
-    stop: &Arc<AtomicBool>,
-    progress: &mut dyn FnMut(Phase),
-) -> Result<(), InitialiseError> {
-    let total = scale * ACCOUNTS_PER_SCALE;
-    let load = Arc::new(Load {
-        next: AtomicU64::new(0),
-        done: AtomicU64::new(0),
-        total,
-        stop: Arc::clone(stop),
-        failure: Mutex::new(None),
-        has_failed: AtomicBool::new(false),
-        ended: AtomicU64::new(0),
-    });
-    let wake = runtime.event();
-    let mut tasks = Vec::new();
-    for _ in 0..jobs {
-        let (load_of_task, address) = (Arc::clone(&load), address.clone());
-        let (runtime_of_task, wake) = (Arc::clone(runtime), Arc::clone(&wake));
-        let spawned = runtime.spawn(
-            "init-load",
-            Box::new(move || {
-                if let Err(error) = load_of_task.run(&address, &runtime_of_task) {
-                    load_of_task.has_failed.store(true, Ordering::SeqCst);
-                    let mut first =
-                        load_of_task.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                    first.get_or_insert(error);
-                }
-                load_of_task.ended.fetch_add(1, Ordering::SeqCst);
-                wake.notify();
-            }),
-        );
-        match spawned {
-            Ok(task) => tasks.push(task),
-            Err(error) => {
-                load.has_failed.store(true, Ordering::SeqCst);
-                load.failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(InitialiseError::Task(format!("starting a task: {error}")));
-                break;
-            }
-        }
-    }
-    let started = u64::try_from(tasks.len()).unwrap_or(0);
-    while load.ended.load(Ordering::SeqCst) < started {
-        wake.wait_until(Some(runtime.now().plus(Duration::from_millis(250))));
-        progress(Phase::Rows { done: load.done.load(Ordering::Relaxed), total });
-    }
-    for task in tasks {
-        task.join().map_err(|panicked| InitialiseError::Task(panicked.to_string()))?;
-    }
-    let failure = load.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-    failure.map_or(Ok(()), Err)
-}
-
-impl Load {
-    fn run(&self, address: &Address, runtime: &Arc<dyn Runtime>) -> Result<(), InitialiseError> {
-        let failed = |source| InitialiseError::Client { what: "loading pgbench_accounts", source };
-        let mut client = connect(address, runtime)?;
-        let mut buffer = Vec::new();
-        loop {
-            check_stop(&self.stop)?;
-            let first = self.next.fetch_add(ACCOUNTS_PER_PIECE, Ordering::Relaxed);
-            if first >= self.total || self.has_failed.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let until = self.total.min(first + ACCOUNTS_PER_PIECE);
-            let mut copy = client.copy_in("copy pgbench_accounts from stdin").map_err(failed)?;
-            for first in (first..until).step_by(rows::BATCH) {
-                rows::accounts(first, until.min(first + rows::BATCH as u64), &mut buffer);
-                copy.write(&buffer).map_err(failed)?;
-            }
-            copy.finish().map_err(failed)?;
-            self.done.fetch_add(until - first, Ordering::Relaxed);
-        }
-    }
-}
-
-fn build_keys(client: &mut Client, options: &InitialiseOptions) -> Result<(), InitialiseError> {
-    let tablespace = options
-        .index_tablespace
-        .as_deref()
-        .map(|name| format!(" using index tablespace {}", quote_identifier(name)))
-        .unwrap_or_default();
-    for (table, column) in
-        [("pgbench_branches", "bid"), ("pgbench_tellers", "tid"), ("pgbench_accounts", "aid")]
-    {
-        let sql = format!("alter table {table} add primary key ({column}){tablespace}");
-        execute(client, "building keys", &sql)?;
-    }
-    if options.foreign_keys {
-        for (table, column, target) in [
-            ("pgbench_tellers", "bid", "pgbench_branches"),
-            ("pgbench_accounts", "bid", "pgbench_branches"),
-            ("pgbench_history", "bid", "pgbench_branches"),
-            ("pgbench_history", "tid", "pgbench_tellers"),
-            ("pgbench_history", "aid", "pgbench_accounts"),
-        ] {
-            let sql = format!(
-                "alter table {table} add constraint {table}_{column}_fkey foreign key ({column}) \
-                 references {target}"
-            );
-            execute(client, "building references", &sql)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use evenkeel_lab::distribution::DistributionSpec;
+use evenkeel_lab::initialise::read_scale;
 use evenkeel_lab::target::postgres::client::Client;
 use evenkeel_lab::workload::builtin::name_and_weight;
 use evenkeel_lab::workload::script::{Value, Workload};
@@ -33,12 +34,7 @@ pub(super) fn list() -> Outcome {
 /// The scale of pgbench's tables, as the database has it; `None` where it has none and no built-in
 /// script needs them.
 pub(super) fn scale(client: &mut Client, arguments: &Arguments) -> anyhow::Result<Option<u64>> {
-    let found = match client.value("SELECT count(*) FROM pgbench_branches") {
-        Ok(text) => text.and_then(|text| text.parse::<u64>().ok()),
-        // Not there.
-        Err(error) if error.sqlstate() == Some("42P01") => None,
-        Err(error) => return Err(error.into()),
-    };
+    let found = read_scale(client)?;
     let needs_tables = !builtins(arguments)?.is_empty();
     Ok(scale::resolve(found, arguments.scale, needs_tables)?)
 }

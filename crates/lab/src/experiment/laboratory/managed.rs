@@ -306,7 +306,7 @@ impl ManagedArms {
                 progress,
             )
             .map_err(|error| match error {
-                InitialiseError::Interrupted => Failure::Interrupted,
+                InitialiseError::Interrupted { .. } => Failure::Interrupted,
                 error => Failure::Environment(format!("loading: {error}")),
             })?;
         }

@@ -10,7 +10,6 @@
 //! 5. Nothing that was started outlives the bench.
 
 mod command;
-mod data;
 mod managed;
 mod scripts;
 mod silence;
@@ -26,6 +25,7 @@ use super::document::{Arm, CacheState, Run, ScriptUse};
 use super::plan::{ArmPlan, Place, Plan};
 use super::session::{Bench, Failure, Observer, Opened, RunRequest};
 use crate::driver::{self, Length, StopFlag};
+use crate::initialise::read_scale;
 use crate::measure::machine::{Finding, Grade, examine};
 use crate::measure::sampler::{Sampler, SamplerOptions};
 use crate::measure::summary::{Window, summarise};
@@ -151,7 +151,7 @@ impl Laboratory {
             |error: &dyn std::fmt::Display| self.failure(format!("arm '{}': {error}", arm.name));
         let mut client = Client::connect(address, &self.runtime).map_err(|error| named(&error))?;
         let settings = Settings::read(&mut client).map_err(|error| named(&error))?;
-        let scale = data::scale(&mut client).map_err(|error| named(&error))?;
+        let scale = read_scale(&mut client).map_err(|error| named(&error))?;
         let scale = scale::resolve(scale, self.plan.scale, self.plan.needs_tables())
             .map_err(|error| named(&error))?;
         let managed = match &self.servers {
