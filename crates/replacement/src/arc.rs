@@ -8,7 +8,7 @@
 //!   the other is searched and the split does not change for it. After pages were dropped, lists may
 //!   hold fewer pages than frames; the ghosts then keep their bounds.
 //! - **Hit**: logged, O(1). **Victim**: O(1) plus pinned frames passed.
-//! - **Memory**: 25 bytes a frame, 29 (hashed) a remembered page, up to as many of these as frames.
+//! - **Memory**: 17 bytes a frame, 25 (hashed; 17 dense) a remembered page, up to as many of these as frames.
 //! - **Scan resistance**: yes, since a page seen once does not displace T2; but a burst of touches
 //!   counts as frequency, so on traces with correlated references it comes near LRU.
 

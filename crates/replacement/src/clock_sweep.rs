@@ -23,7 +23,7 @@
 //!   not move the hand; both share one counter of rises between workers, which costs on many cores.
 //! - **Hit**: one load and at most one compare-and-swap. **Victim**: amortised O(1), at worst
 //!   `cap` + 1 turns (with `half`: log2(cap) + 2).
-//! - **Memory**: 20 bytes a frame, 24 with a delay; no ghosts.
+//! - **Memory**: 12 bytes a frame, 16 with a delay; no ghosts.
 //! - **Scan resistance**: none of its own (a scanned page enters with `initial`); PostgreSQL keeps
 //!   scans in rings outside of the policy.
 

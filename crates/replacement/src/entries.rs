@@ -7,15 +7,20 @@ use crate::frame_list::{Links, List, NONE};
 use crate::ghost::{Index, KeySpace};
 use crate::policy::PageKey;
 
+/// What is known of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entry {
+    key: u64,
+    /// [`NONE`]: the page is only remembered.
+    frame: u32,
+}
+
 /// The order and its entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Entries {
     space: KeySpace,
-    links: Links,
+    links: Links<Entry>,
     order: List,
-    keys: Vec<u64>,
-    /// Of each entry; [`NONE`]: the page is only remembered.
-    frames: Vec<u32>,
     free: Vec<u32>,
     /// Finds the entries that are only remembered.
     remembered: Index,
@@ -30,8 +35,6 @@ impl Entries {
             space,
             links: Links::new(0),
             order: List::default(),
-            keys: Vec::new(),
-            frames: Vec::new(),
             free: Vec::new(),
             remembered: Index::new(frames, space),
             remembered_count: 0,
@@ -43,7 +46,7 @@ impl Entries {
         &self.order
     }
 
-    pub(crate) const fn links(&self) -> &Links {
+    pub(crate) const fn links(&self) -> &Links<Entry> {
         &self.links
     }
 
@@ -55,13 +58,13 @@ impl Entries {
     /// The frame of `entry`, or [`NONE`].
     #[inline]
     pub(crate) fn frame(&self, entry: u32) -> u32 {
-        self.frames[entry as usize]
+        self.links.payload(entry).frame
     }
 
     /// The entry of a page that is only remembered.
     #[inline]
     pub(crate) fn find(&self, page: PageKey) -> Option<u32> {
-        self.remembered.find(page.0, &self.keys)
+        self.remembered.find(page.0, |entry| self.links.payload(entry).key)
     }
 
     /// A new entry at the head, for a resident page.
@@ -97,16 +100,17 @@ impl Entries {
         if self.remembered_count == self.room {
             self.widen();
         }
-        self.frames[entry as usize] = NONE;
+        self.links.payload_mut(entry).frame = NONE;
         self.remembered_count += 1;
-        self.remembered.insert(self.keys[entry as usize], entry, &self.keys);
+        self.remembered.insert(self.links.payload(entry).key, entry);
     }
 
     /// Takes `entry` out of the order; nothing remembers its page.
     #[inline]
     pub(crate) fn remove(&mut self, entry: u32) {
-        if self.frames[entry as usize] == NONE {
-            self.remembered.remove(self.keys[entry as usize], &self.keys);
+        let Entry { key, frame } = self.links.payload(entry);
+        if frame == NONE {
+            self.remembered.remove(key, |entry| self.links.payload(entry).key);
             self.remembered_count -= 1;
         }
         self.links.remove(&mut self.order, entry);
@@ -119,7 +123,7 @@ impl Entries {
         for entry in self.links.oldest_first(&self.order) {
             if self.frame(entry) == NONE {
                 count += 1;
-                if self.find(PageKey(self.keys[entry as usize])) != Some(entry) {
+                if self.find(PageKey(self.links.payload(entry).key)) != Some(entry) {
                     return Err(format!("the remembered page of entry {entry} is not found"));
                 }
             }
@@ -127,7 +131,7 @@ impl Entries {
         if count != self.remembered_count {
             return Err(format!("{count} pages remembered, counted {}", self.remembered_count));
         }
-        if self.order.len() as usize + self.free.len() != self.keys.len() {
+        if self.order.len() as usize + self.free.len() != self.links.count() {
             return Err("an entry is neither in the order nor free".to_owned());
         }
         Ok(())
@@ -135,15 +139,12 @@ impl Entries {
 
     #[inline]
     fn create(&mut self, page: PageKey, frame: u32) -> u32 {
-        if let Some(entry) = self.free.pop() {
-            self.keys[entry as usize] = page.0;
-            self.frames[entry as usize] = frame;
-            return entry;
-        }
-        let entry = u32::try_from(self.keys.len()).unwrap_or(NONE);
-        self.keys.push(page.0);
-        self.frames.push(frame);
-        self.links.grow_to(entry + 1);
+        let entry = self.free.pop().unwrap_or_else(|| {
+            let entry = u32::try_from(self.links.count()).unwrap_or(NONE);
+            self.links.grow_to(entry + 1);
+            entry
+        });
+        *self.links.payload_mut(entry) = Entry { key: page.0, frame };
         entry
     }
 
@@ -156,7 +157,7 @@ impl Entries {
         let mut wider = Index::new(self.room, self.space);
         for entry in self.links.oldest_first(&self.order) {
             if self.frame(entry) == NONE {
-                wider.insert(self.keys[entry as usize], entry, &self.keys);
+                wider.insert(self.links.payload(entry).key, entry);
             }
         }
         self.remembered = wider;

@@ -4,7 +4,7 @@
 //! - **Parameters**: none.
 //! - **Hit**: nothing at all. **Victim**: O(1) plus pinned frames passed, which keep their place; at
 //!   most one walk over all frames.
-//! - **Memory**: 24 bytes a frame; no ghosts.
+//! - **Memory**: 16 bytes a frame; no ghosts.
 //! - **Scan resistance**: none.
 
 use std::sync::Arc;

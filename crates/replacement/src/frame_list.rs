@@ -1,7 +1,7 @@
 //! Doubly linked lists over small indices: the only linked structure of the crate.
 //!
-//! Several [`List`]s share one [`Links`]; an index is in at most one list at a time. Nothing is
-//! allocated after construction, and a link is 8 bytes.
+//! Several [`List`]s share one [`Links`]; an index is in at most one list at a time. A link is 8 bytes
+//! and may carry a payload, so that what belongs to an index lies in one cache line with its place.
 
 /// No index.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -10,15 +10,16 @@ pub(crate) const NONE: u32 = u32::MAX;
 const FREE: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct Link<T> {
     previous: u32,
     next: u32,
+    payload: T,
 }
 
-/// The links of all indices below a bound.
+/// The links of all indices below a bound, each with a payload.
 #[derive(Clone, Debug)]
-pub(crate) struct Links {
-    links: Vec<Link>,
+pub(crate) struct Links<T = ()> {
+    links: Vec<Link<T>>,
 }
 
 /// One list. The head is where new indices usually enter.
@@ -55,20 +56,39 @@ impl List {
     }
 }
 
-impl Links {
+impl<T: Copy + Default> Links<T> {
     pub(crate) fn new(count: u32) -> Self {
-        Self { links: vec![Link { previous: FREE, next: NONE }; count as usize] }
+        let mut links = Self { links: Vec::new() };
+        links.resize(count);
+        links
     }
 
     pub(crate) fn resize(&mut self, count: u32) {
-        self.links.resize(count as usize, Link { previous: FREE, next: NONE });
+        let unlinked = Link { previous: FREE, next: NONE, payload: T::default() };
+        self.links.resize(count as usize, unlinked);
+    }
+
+    /// How many indices there are, linked or not.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.links.len()
+    }
+
+    #[inline]
+    pub(crate) fn payload(&self, index: u32) -> T {
+        self.links[index as usize].payload
+    }
+
+    #[inline]
+    pub(crate) fn payload_mut(&mut self, index: u32) -> &mut T {
+        &mut self.links[index as usize].payload
     }
 
     /// Makes room for indices below `count`, doubling what there is.
     #[inline]
     pub(crate) fn grow_to(&mut self, count: u32) {
-        while self.links.len() < count as usize {
-            self.links.push(Link { previous: FREE, next: NONE });
+        if self.links.len() < count as usize {
+            self.resize(count);
         }
     }
 
@@ -93,7 +113,7 @@ impl Links {
     #[inline]
     pub(crate) fn push_head(&mut self, list: &mut List, index: u32) {
         debug_assert!(!self.is_linked(index), "an index is in one list at most");
-        self.links[index as usize] = Link { previous: NONE, next: list.head };
+        self.place(index, NONE, list.head);
         if list.head == NONE {
             list.tail = index;
         } else {
@@ -106,7 +126,7 @@ impl Links {
     #[inline]
     pub(crate) fn push_tail(&mut self, list: &mut List, index: u32) {
         debug_assert!(!self.is_linked(index), "an index is in one list at most");
-        self.links[index as usize] = Link { previous: list.tail, next: NONE };
+        self.place(index, list.tail, NONE);
         if list.tail == NONE {
             list.head = index;
         } else {
@@ -121,7 +141,7 @@ impl Links {
     pub(crate) fn insert_behind(&mut self, list: &mut List, at: u32, index: u32) {
         debug_assert!(!self.is_linked(index), "an index is in one list at most");
         let next = self.links[at as usize].next;
-        self.links[index as usize] = Link { previous: at, next };
+        self.place(index, at, next);
         self.links[at as usize].next = index;
         if next == NONE {
             list.tail = index;
@@ -133,7 +153,7 @@ impl Links {
 
     #[inline]
     pub(crate) fn remove(&mut self, list: &mut List, index: u32) {
-        let Link { previous, next } = self.links[index as usize];
+        let Link { previous, next, .. } = self.links[index as usize];
         debug_assert!(previous != FREE, "only a linked index can be removed");
         if previous == NONE {
             list.head = next;
@@ -145,7 +165,7 @@ impl Links {
         } else {
             self.links[next as usize].previous = previous;
         }
-        self.links[index as usize] = Link { previous: FREE, next: NONE };
+        self.place(index, FREE, NONE);
         list.len -= 1;
     }
 
@@ -168,6 +188,12 @@ impl Links {
                 here
             })
         })
+    }
+
+    #[inline]
+    fn place(&mut self, index: u32, previous: u32, next: u32) {
+        let link = &mut self.links[index as usize];
+        (link.previous, link.next) = (previous, next);
     }
 
     /// Checks that `list` is whole: both directions agree and the length is right.
@@ -198,7 +224,7 @@ mod tests {
     fn lists_agree_with_vectors_under_any_sequence_of_operations() {
         use proptest::prelude::*;
         proptest!(|(operations in proptest::collection::vec((0_u8..6, 0_u32..12), 0..200))| {
-            let mut links = Links::new(12);
+            let mut links: Links = Links::new(12);
             let mut list = List::default();
             let mut model: Vec<u32> = Vec::new();
             for (operation, index) in operations {

@@ -8,13 +8,18 @@ use crate::policy::{Access, FrameId, HitLog, HitPath, MAX_FRAMES, PageKey, Resiz
 /// Pages by frame, and how many frames are resident.
 #[derive(Clone, Debug)]
 pub(crate) struct Residents {
-    keys: Vec<Option<PageKey>>,
+    /// [`EMPTY`]: no page.
+    keys: Vec<u64>,
     count: u32,
 }
 
+/// In place of a key: the frame is empty. A page with this very key counts as the one before it,
+/// with which it then shares its history, as any two pages do that hash alike.
+const EMPTY: u64 = u64::MAX;
+
 impl Residents {
     pub(crate) fn new(frames: u32) -> Self {
-        Self { keys: vec![None; frames as usize], count: 0 }
+        Self { keys: vec![EMPTY; frames as usize], count: 0 }
     }
 
     pub(crate) fn frames(&self) -> u32 {
@@ -28,13 +33,13 @@ impl Residents {
 
     #[inline]
     pub(crate) fn is_resident(&self, frame: FrameId) -> bool {
-        self.keys.get(frame.0 as usize).is_some_and(Option::is_some)
+        self.keys.get(frame.0 as usize).is_some_and(|key| *key != EMPTY)
     }
 
     /// The page in `frame`.
     #[inline]
     pub(crate) fn page_in(&self, frame: FrameId) -> Option<PageKey> {
-        self.keys.get(frame.0 as usize).copied().flatten()
+        self.keys.get(frame.0 as usize).filter(|key| **key != EMPTY).map(|key| PageKey(*key))
     }
 
     /// Notes that `page` is in `frame` now. False (and nothing changes) when the frame is out of
@@ -42,8 +47,8 @@ impl Residents {
     #[inline]
     pub(crate) fn admit(&mut self, frame: FrameId, page: PageKey) -> bool {
         match self.keys.get_mut(frame.0 as usize) {
-            Some(place @ None) => {
-                *place = Some(page);
+            Some(place) if *place == EMPTY => {
+                *place = page.0.min(EMPTY - 1);
                 self.count += 1;
                 true
             }
@@ -54,9 +59,9 @@ impl Residents {
     /// Notes that `frame` is empty now; says which page it held.
     #[inline]
     pub(crate) fn leave(&mut self, frame: FrameId) -> Option<PageKey> {
-        let page = self.keys.get_mut(frame.0 as usize)?.take()?;
+        let place = self.keys.get_mut(frame.0 as usize).filter(|key| **key != EMPTY)?;
         self.count -= 1;
-        Some(page)
+        Some(PageKey(std::mem::replace(place, EMPTY)))
     }
 
     /// Changes the number of frames.
@@ -64,16 +69,17 @@ impl Residents {
         if frames == 0 || frames > MAX_FRAMES {
             return Err(ResizeError::Size(frames));
         }
-        let beyond = self.keys.iter().skip(frames as usize).position(Option::is_some);
+        let beyond = self.keys.iter().skip(frames as usize).position(|key| *key != EMPTY);
         if let Some(beyond) = beyond {
             return Err(ResizeError::Resident(frames + u32::try_from(beyond).unwrap_or(u32::MAX)));
         }
-        self.keys.resize(frames as usize, None);
+        self.keys.resize(frames as usize, EMPTY);
         Ok(())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FrameId, PageKey)> + '_ {
-        self.keys.iter().zip(0_u32..).filter_map(|(key, frame)| Some((FrameId(frame), (*key)?)))
+        let held = self.keys.iter().zip(0_u32..).filter(|(key, _)| **key != EMPTY);
+        held.map(|(key, frame)| (FrameId(frame), PageKey(*key)))
     }
 }
 

@@ -20,8 +20,8 @@ pub enum KeySpace {
 #[derive(Clone, Debug)]
 pub(crate) struct Ghosts {
     index: Index,
-    links: Links,
-    keys: Vec<u64>,
+    /// With each page's key.
+    links: Links<u64>,
     queue_of: Vec<u8>,
     queues: [List; 4],
     free: List,
@@ -33,7 +33,6 @@ impl Ghosts {
         let mut ghosts = Self {
             index: Index::new(capacity, space),
             links: Links::new(capacity),
-            keys: vec![0; capacity as usize],
             queue_of: vec![0; capacity as usize],
             queues: [List::default(); 4],
             free: List::default(),
@@ -56,20 +55,20 @@ impl Ghosts {
     /// The queue that remembers `page`.
     #[inline]
     pub(crate) fn find(&self, page: PageKey) -> Option<usize> {
-        let node = self.index.find(page.0, &self.keys)?;
+        let node = self.index.find(page.0, |node| self.links.payload(node))?;
         Some(usize::from(self.queue_of[node as usize]))
     }
 
     /// Where `page` is remembered: the index of a payload that the caller keeps beside the ghosts.
     #[inline]
     pub(crate) fn node_of(&self, page: PageKey) -> Option<u32> {
-        self.index.find(page.0, &self.keys)
+        self.index.find(page.0, |node| self.links.payload(node))
     }
 
     /// Forgets `page`; says which queue had it.
     #[inline]
     pub(crate) fn remove(&mut self, page: PageKey) -> Option<usize> {
-        let node = self.index.find(page.0, &self.keys)?;
+        let node = self.index.find(page.0, |node| self.links.payload(node))?;
         let queue = usize::from(self.queue_of[node as usize]);
         self.release(node, queue);
         Some(queue)
@@ -80,7 +79,7 @@ impl Ghosts {
     #[inline]
     pub(crate) fn push(&mut self, queue: usize, page: PageKey) {
         debug_assert!(self.find(page).is_none(), "a page is remembered once");
-        if self.keys.is_empty() {
+        if self.links.count() == 0 {
             return;
         }
         if self.free.is_empty() {
@@ -89,10 +88,10 @@ impl Ghosts {
         }
         let node = self.free.head();
         self.links.remove(&mut self.free, node);
-        self.keys[node as usize] = page.0;
+        *self.links.payload_mut(node) = page.0;
         self.queue_of[node as usize] = u8::try_from(queue).unwrap_or(0);
         self.links.push_head(&mut self.queues[queue], node);
-        self.index.insert(page.0, node, &self.keys);
+        self.index.insert(page.0, node);
     }
 
     /// Forgets the oldest page of `queue`.
@@ -102,7 +101,7 @@ impl Ghosts {
         if node == NONE {
             return None;
         }
-        let page = PageKey(self.keys[node as usize]);
+        let page = PageKey(self.links.payload(node));
         self.release(node, queue);
         Some(page)
     }
@@ -116,7 +115,7 @@ impl Ghosts {
                 if surplus > 0 {
                     surplus -= 1;
                 } else {
-                    copy.push(number, PageKey(self.keys[node as usize]));
+                    copy.push(number, PageKey(self.links.payload(node)));
                 }
             }
         }
@@ -128,7 +127,7 @@ impl Ghosts {
         self.queues
             .iter()
             .flat_map(|queue| self.links.oldest_first(queue))
-            .map(|node| PageKey(self.keys[node as usize]))
+            .map(|node| PageKey(self.links.payload(node)))
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -139,16 +138,18 @@ impl Ghosts {
                 if usize::from(self.queue_of[node as usize]) != number {
                     return Err(format!("ghost {node} is in queue {number} and thinks otherwise"));
                 }
-                if self.index.find(self.keys[node as usize], &self.keys) != Some(node) {
+                if self.index.find(self.links.payload(node), |node| self.links.payload(node))
+                    != Some(node)
+                {
                     return Err(format!("ghost {node} is not found by its key"));
                 }
             }
         }
         let held = self.total() + self.free.len();
-        if held as usize == self.keys.len() {
+        if held as usize == self.links.count() {
             Ok(())
         } else {
-            Err(format!("{held} of {} ghosts are in a queue", self.keys.len()))
+            Err(format!("{held} of {} ghosts are in a queue", self.links.count()))
         }
     }
 
@@ -157,7 +158,7 @@ impl Ghosts {
     }
 
     fn release(&mut self, node: u32, queue: usize) {
-        self.index.remove(self.keys[node as usize], &self.keys);
+        self.index.remove(self.links.payload(node), |node| self.links.payload(node));
         self.links.remove(&mut self.queues[queue], node);
         self.links.push_head(&mut self.free, node);
     }
@@ -191,7 +192,7 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn find(&self, key: u64, keys: &[u64]) -> Option<u32> {
+    pub(crate) fn find(&self, key: u64, key_of: impl Fn(u32) -> u64) -> Option<u32> {
         match self {
             Self::Dense(nodes) => {
                 let node = *nodes.get(usize::try_from(key).ok()?)?;
@@ -204,7 +205,7 @@ impl Index {
                     if node == NONE {
                         return None;
                     }
-                    if keys[node as usize] == key {
+                    if key_of(node) == key {
                         return Some(node);
                     }
                     slot = (slot + 1) & (slots.len() - 1);
@@ -214,7 +215,7 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, key: u64, node: u32, _keys: &[u64]) {
+    pub(crate) fn insert(&mut self, key: u64, node: u32) {
         match self {
             Self::Dense(nodes) => {
                 if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {
@@ -232,7 +233,7 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, key: u64, keys: &[u64]) {
+    pub(crate) fn remove(&mut self, key: u64, key_of: impl Fn(u32) -> u64) {
         match self {
             Self::Dense(nodes) => {
                 if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {
@@ -247,7 +248,7 @@ impl Index {
                     if node == NONE {
                         return;
                     }
-                    if keys[node as usize] == key {
+                    if key_of(node) == key {
                         break;
                     }
                     hole = (hole + 1) & mask;
@@ -259,7 +260,7 @@ impl Index {
                     if node == NONE {
                         break;
                     }
-                    let home = slot_of(keys[node as usize], slots.len());
+                    let home = slot_of(key_of(node), slots.len());
                     // The entry may move into the hole unless its home lies between the two.
                     if (slot.wrapping_sub(home) & mask) >= (slot.wrapping_sub(hole) & mask) {
                         slots[hole] = node;

@@ -17,7 +17,7 @@
 //!   the victim search is the caller's. Times wrap after 49 days as InnoDB's do.
 //! - **Hit**: three loads; logged only when the page is to move. **Victim**: O(1) plus pinned frames
 //!   passed; at most one walk.
-//! - **Memory**: 33 bytes a frame; no ghosts.
+//! - **Memory**: 24 bytes a frame; no ghosts.
 //! - **Scan resistance**: yes with a time above zero: the old part alone is displaced.
 
 use std::sync::Arc;

@@ -35,6 +35,11 @@ pub mod w_tinylfu;
 
 pub use ghost::KeySpace;
 
+/// Runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests {
     use crate::registry::Registry;

@@ -15,7 +15,7 @@
 //!   LIR pages are taken from the stack's bottom, and are remembered in their place.
 //! - **Hit**: logged, amortised O(1). **Victim**: O(1) plus pinned frames passed; at most one walk
 //!   over all frames and the stack.
-//! - **Memory**: 33 bytes a frame, 28 a page in the stack and 8 (hashed) a remembered one; allocated
+//! - **Memory**: 21 bytes a frame, 32 a page in the stack and 8 (hashed) a remembered one; allocated
 //!   as they come, up to 1 + `ghosts` times the frames. A pool should set `ghosts` to 2.
 //! - **Scan resistance**: yes, and loops longer than the cache are held in part. The short queue throws
 //!   out new pages quickly, which costs on transaction traces.

@@ -4,7 +4,7 @@
 //! - **Parameters**: none.
 //! - **Hit**: logged, O(1) when applied. **Victim**: O(1) plus pinned frames passed, which keep their
 //!   place; at most one walk over all frames.
-//! - **Memory**: 24 bytes a frame; no ghosts.
+//! - **Memory**: 16 bytes a frame; no ghosts.
 //! - **Scan resistance**: none. One scan of as many pages as there are frames empties the cache.
 
 use std::sync::Arc;

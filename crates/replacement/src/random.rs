@@ -4,7 +4,7 @@
 //!   without any knowledge does.
 //! - **Parameters**: `seed`.
 //! - **Hit**: nothing. **Victim**: O(1); after as many refused draws as there are frames, one walk.
-//! - **Memory**: 24 bytes a frame; no ghosts.
+//! - **Memory**: 16 bytes a frame; no ghosts.
 //! - **Scan resistance**: some: a scan of C pages leaves about a third of the old ones.
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! - **Parameters**: none.
 //! - **Differences to the paper**: none; pinned pages are passed without clearing their bit.
 //! - **Hit**: one load, at most one store. **Victim**: amortised O(1), at worst two walks.
-//! - **Memory**: 28 bytes a frame; no ghosts.
+//! - **Memory**: 20 bytes a frame; no ghosts.
 //! - **Scan resistance**: good while the working set stays; see above.
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@
 //! - **Hit**: logged, O(1) when applied; one cache line of the sketch. **Victim**: O(1) plus pinned
 //!   frames passed; each frame is offered once at most. Every 10 uses a frame all counters are halved,
 //!   which costs 0.1 words a use.
-//! - **Memory**: 33 to 41 bytes a frame, 8 to 16 of them the sketch's; no ghosts.
+//! - **Memory**: 25 to 33 bytes a frame, 8 to 16 of them the sketch's; no ghosts.
 //! - **Scan resistance**: strong: a page used once does not displace one used twice. New pages of
 //!   lasting worth need to be used within the window or come back a few times. Equal colliding
 //!   counters can be provoked on purpose by who controls the page numbers.

@@ -4,6 +4,7 @@
 
 mod agreement;
 mod cache;
+mod documentation;
 mod models;
 mod models_of_clocks;
 mod models_of_recency;
