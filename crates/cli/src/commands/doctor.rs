@@ -1,18 +1,17 @@
 //! `evenkeel doctor`: what on this machine will spoil a measurement.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use evenkeel::runtime::{OsRuntime, Runtime};
 use evenkeel_lab::measure::machine::{Examination, Grade, examine};
+use evenkeel_lab::report::text::wrap;
 use evenkeel_lab::target::postgres::server::default_parent;
 
+use crate::commands::report::terminal_style;
 use crate::exit::Outcome;
-
-/// Width of the output.
-const WIDTH: usize = 100;
 
 /// Width of the column of names and of grades.
 const NAME_WIDTH: usize = 13;
@@ -52,7 +51,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
     let examination = examine(&directory, &runtime);
     let text = match arguments.format {
-        Format::Text => table(&examination),
+        Format::Text => {
+            let columns = terminal_style(std::io::stdout().is_terminal()).columns;
+            table(&examination, columns)
+        }
         Format::Json => {
             let document = serde_json::json!({
                 "data_directory": directory,
@@ -70,7 +72,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Success)
 }
 
-fn table(examination: &Examination) -> String {
+fn table(examination: &Examination, width: usize) -> String {
     let machine = &examination.machine;
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not known".to_owned());
     let mut text = format!("{}; {}", known(&machine.kernel), known(&machine.cpu));
@@ -80,7 +82,7 @@ fn table(examination: &Examination) -> String {
     if let Some(bytes) = machine.memory_bytes {
         text.push_str(&format!("; {} MiB", bytes >> 20));
     }
-    let mut lines: Vec<String> = wrapped(&text, WIDTH);
+    let mut lines: Vec<String> = wrap(&text, width);
     lines.push(String::new());
     let indent = NAME_WIDTH + GRADE_WIDTH;
     for finding in &examination.findings {
@@ -89,12 +91,12 @@ fn table(examination: &Examination) -> String {
             Grade::Warn => "warn",
             Grade::Bad => "BAD",
         };
-        let mut parts = wrapped(&finding.found, WIDTH - indent).into_iter();
+        let mut parts = wrap(&finding.found, width - indent).into_iter();
         let first = parts.next().unwrap_or_default();
         lines.push(format!("{:<NAME_WIDTH$}{grade:<GRADE_WIDTH$}{first}", finding.name));
         lines.extend(parts.map(|part| format!("{:indent$}{part}", "")));
         if !finding.remedy.is_empty() {
-            for part in wrapped(&format!("-> {}", finding.remedy), WIDTH - indent) {
+            for part in wrap(&format!("-> {}", finding.remedy), width - indent) {
                 lines.push(format!("{:indent$}{part}", ""));
             }
         }
@@ -109,26 +111,6 @@ fn table(examination: &Examination) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// `text` in lines of at most `width` characters, where its words allow.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let is_full = lines.last().is_some_and(|line| {
-            !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width
-        });
-        if is_full {
-            lines.push(String::new());
-        }
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use evenkeel_lab::measure::machine::Finding;
@@ -136,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_stays_within_100_columns_and_names_the_remedy() {
+    fn the_table_stays_within_the_terminal_and_names_the_remedy() {
         let finding = |grade, found: &str, remedy: &str| Finding {
             name: "dirty limits",
             grade,
@@ -150,9 +132,12 @@ mod tests {
             ],
             ..Examination::default()
         };
-        let text = table(&examination);
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(text.contains("-> do this"));
-        assert!(text.ends_with("1 will spoil measurements, 0 to keep in mind.\n"));
+        for width in [80, 100] {
+            let text = table(&examination, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(text.contains("-> do this"));
+            assert!(!text.contains("word\n") && !text.contains("an\n"), "words are whole: {text}");
+            assert!(text.ends_with("1 will spoil measurements, 0 to keep in mind.\n"));
+        }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 /// What to render.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Text of at most 100 columns
+    /// Text as wide as the terminal, from 80 to 100 columns
     #[value(alias = "text")]
     Terminal,
     /// One page for a browser
@@ -92,9 +92,22 @@ pub(crate) fn terminal_style(is_terminal: bool) -> terminal::Style {
         .unwrap_or_default()
         .to_ascii_lowercase();
     terminal::Style {
+        columns: if is_terminal { terminal_columns() } else { terminal::COLUMNS },
         has_colour: is_terminal && !refuses && !is_dumb,
         is_ascii: !(locale.contains("utf-8") || locale.contains("utf8")),
     }
+}
+
+/// Columns of the terminal on standard output, within what reports can be written for.
+fn terminal_columns() -> usize {
+    rustix::termios::tcgetwinsize(rustix::stdio::stdout())
+        .map(|size| usize::from(size.ws_col))
+        .ok()
+        // Some terminals do not know: they say 0.
+        .filter(|columns| *columns > 0)
+        .map_or(terminal::COLUMNS, |columns| {
+            columns.clamp(terminal::COLUMNS_MIN, terminal::COLUMNS)
+        })
 }
 
 fn render(

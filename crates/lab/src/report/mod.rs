@@ -15,6 +15,7 @@ mod benchmark;
 mod events;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod table;
 
 use std::io::{self, BufWriter};
 use std::path::Path;

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use super::number;
 use crate::experiment::document::{
-    Analysis, ArmRole, Arrival, CacheState, Comparison, Gate, GateStatus, LatencySummary,
+    Analysis, ArmRole, Arrival, CacheState, Comparison, Gate, GateStatus, KeyAudit, LatencySummary,
     MeasureRow, RowKind, Run, SessionDocument, StallRow, VerdictKind,
 };
 use crate::target::QueryMode;
@@ -138,7 +138,24 @@ pub fn row_mark(kind: RowKind, margin_ratio: f64) -> String {
 
 /// What the marks mean.
 pub const LEGEND: &str = "better, worse: shown; same(x%): shown equal within x%; \
-     ~ no difference seen; ? inconclusive; too few: samples or stalls";
+     ~ no difference seen; ? inconclusive; too few: samples or stalls; * primary; ! remark";
+
+/// What an interval and a mark are adjusted for.
+pub const LEGEND_INTERVAL: &str =
+    "an interval is that of its row alone; the mark and p(adj) allow for all rows together";
+
+/// Said in place of a table of measures.
+pub const NO_MEASURES: &str =
+    "no transaction was measured in both arms of any pair: there is nothing to compare";
+
+/// Said in place of tables and lists of stalls.
+pub const NO_STALLS: &str = "no time was lost in stalls";
+
+/// Said in place of a table of thresholds that no transaction reached.
+#[must_use]
+pub fn none_that_long(least_ns: u64) -> String {
+    format!("no transaction took {} or longer", number::time_short(least_ns))
+}
 
 /// Takes a measure's name apart.
 #[must_use]
@@ -188,11 +205,44 @@ pub fn measure_name(measure: &str) -> MeasureName {
 #[must_use]
 pub fn cost_label(measure: &str) -> String {
     let words = measure_name(measure).title;
-    if measure.ends_with("_per_transaction") || measure.starts_with("counter.") {
-        format!("{words} / transaction")
-    } else {
-        words
-    }
+    if is_per_transaction(measure) { format!("{words} / transaction") } else { words }
+}
+
+/// Whether a cost is divided by the number of transactions.
+#[must_use]
+pub fn is_per_transaction(measure: &str) -> bool {
+    measure.ends_with("_per_transaction") || measure.starts_with("counter.")
+}
+
+/// The costs that are known, with those first that a reader looks for: shown changes, changes whose
+/// interval leaves zero, then what was measured apart from the server's counters (write-ahead log,
+/// sizes), then the rest; the largest change first.
+#[must_use]
+pub fn costs_by_weight(comparison: &Comparison) -> Vec<&MeasureRow> {
+    let mut rows: Vec<&MeasureRow> = comparison
+        .rows
+        .iter()
+        .filter(|row| measure_name(&row.measure).group == Group::Cost)
+        .filter(|row| row.value.is_some() || row.against_value.is_some())
+        .collect();
+    let rank = |row: &MeasureRow| {
+        let is_away = match (row.low_ratio, row.high_ratio) {
+            // Less than a tenth of a percent is no finding, however sure.
+            (Some(low), Some(high)) => low > 1e-3 || high < -1e-3,
+            _ => false,
+        };
+        match row.kind {
+            RowKind::Better | RowKind::Worse => 0,
+            _ if is_away => 1,
+            _ if !row.measure.starts_with("counter.") => 2,
+            _ => 3,
+        }
+    };
+    let size = |row: &MeasureRow| {
+        row.change_ratio.map_or(0.0, |change| change.ln_1p().abs()).clamp(0.0, f64::MAX)
+    };
+    rows.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
+    rows
 }
 
 /// Sorts the parts of a family: mean first, then percentiles ascending, then the maximum.
@@ -781,6 +831,79 @@ fn is_lower_bound(document: &SessionDocument, measure: &str, arm: u32) -> bool {
     })
 }
 
+/// Why some percentiles are only lower bounds.
+#[must_use]
+pub fn lower_bound_reason(document: &SessionDocument) -> String {
+    let mut reasons = Vec::new();
+    let mut bounded = document.runs.iter().filter(|run| {
+        [&run.response, &run.service, &run.lag]
+            .iter()
+            .any(|summary| summary.percentiles.iter().any(|found| found.is_lower_bound))
+    });
+    for run in bounded.by_ref().take(2) {
+        reasons.push(match &run.incomplete {
+            Some(why) => format!("{} was cut off ({why})", run_name(run)),
+            None => format!(
+                "in {} {} transactions had not ended after the grace time",
+                run_name(run),
+                number::count(run.counts.censored)
+            ),
+        });
+    }
+    let more = bounded.count();
+    if more > 0 {
+        reasons.push(format!("and {more} more runs likewise"));
+    }
+    format!("at least so much: {}", reasons.join("; "))
+}
+
+/// What a run's figures suffer from, a sentence each.
+#[must_use]
+pub fn run_faults(run: &Run) -> Vec<String> {
+    let mut faults = Vec::new();
+    if let Some(reason) = &run.incomplete {
+        faults.push(format!("incomplete: {reason}"));
+    }
+    let counts = &run.counts;
+    if counts.committed == 0 && counts.started > 0 {
+        let errors: Vec<String> = run
+            .errors
+            .iter()
+            .take(3)
+            .map(|(state, count)| format!("{} with SQLSTATE {state}", number::count(*count)))
+            .collect();
+        let errors =
+            if errors.is_empty() { String::new() } else { format!(": {}", errors.join(", ")) };
+        faults.push(format!(
+            "none of {} transactions committed{errors}",
+            number::count(counts.started)
+        ));
+    }
+    faults
+}
+
+/// Fewer draws than this cannot be judged: at the level at which an audit fails, once in 10^9 by
+/// chance, shares of keys would have to be wrong several times over to be seen.
+const AUDIT_DRAWS_MIN: u64 = 100;
+
+/// Whether an audit of keys rests on too few draws to find anything.
+#[must_use]
+pub const fn is_audit_too_small(audit: &KeyAudit) -> bool {
+    audit.draws < AUDIT_DRAWS_MIN
+}
+
+/// What an audit of keys found.
+#[must_use]
+pub const fn audit_word(audit: &KeyAudit) -> (&'static str, Tone) {
+    if !audit.is_passed {
+        ("NOT AS EXPECTED", Tone::Bad)
+    } else if is_audit_too_small(audit) {
+        ("too few draws to judge", Tone::Neutral)
+    } else {
+        ("as expected", Tone::Neutral)
+    }
+}
+
 fn shell_quoted(word: &str) -> String {
     let is_plain = !word.is_empty()
         && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c));
@@ -850,6 +973,59 @@ mod tests {
         assert_eq!(row.measure, "response_p99");
         assert!(row_values(&document, &comparison, row).against.starts_with(">="));
         assert!(!row_values(&document, &comparison, row).value.starts_with(">="));
+    }
+
+    #[test]
+    fn a_bound_from_a_run_that_was_cut_off_says_so() {
+        let mut document = fixture::session(fixture::TINY);
+        for percentile in &mut document.runs[0].response.percentiles {
+            percentile.is_lower_bound = percentile.q > 0.98;
+        }
+        document.runs[0].counts.censored = 12;
+        assert!(lower_bound_reason(&document).contains("12 transactions had not ended"));
+        document.runs[0].incomplete = Some("the server went away".into());
+        let said = lower_bound_reason(&document);
+        assert!(said.contains("cut off (the server went away)"), "{said}");
+    }
+
+    #[test]
+    fn two_draws_of_keys_are_not_called_as_expected() {
+        let mut audit = KeyAudit {
+            source: "a.sql:1".into(),
+            distribution: "uniform".into(),
+            keys: 1000,
+            draws: 2,
+            shares: Vec::new(),
+            is_passed: true,
+        };
+        assert_eq!(audit_word(&audit).0, "too few draws to judge");
+        audit.draws = 100_000;
+        assert_eq!(audit_word(&audit).0, "as expected");
+        audit.is_passed = false;
+        assert_eq!(audit_word(&audit), ("NOT AS EXPECTED", Tone::Bad));
+    }
+
+    #[test]
+    fn what_changed_is_listed_before_what_did_not() {
+        let mut comparison =
+            fixture::session(fixture::TINY).analysis.map(|it| it.comparison).unwrap();
+        let mut row = comparison.rows[0].clone();
+        row.kind = RowKind::Unclear;
+        row.is_primary = false;
+        comparison.rows.clear();
+        for (measure, low, high) in [
+            ("counter.a.quiet", -0.2, 0.3),
+            ("outcome.wal_bytes", -0.1, 0.1),
+            ("counter.z.moved", 0.2, 0.4),
+        ] {
+            row.measure = measure.into();
+            (row.low_ratio, row.high_ratio) = (Some(low), Some(high));
+            row.change_ratio = Some(f64::midpoint(low, high));
+            comparison.rows.push(row.clone());
+        }
+        let order: Vec<&str> =
+            costs_by_weight(&comparison).iter().map(|row| row.measure.as_str()).collect();
+        assert_eq!(order, ["counter.z.moved", "outcome.wal_bytes", "counter.a.quiet"]);
     }
 
     #[test]

@@ -3,29 +3,41 @@
 //!
 //! Rules:
 //!
-//! 1. At most 100 columns; longer sentences are wrapped under their own beginning.
+//! 1. As wide as the terminal, between 80 and 100 columns; longer sentences are wrapped under their
+//!    own beginning, tables shrink as [`table`](super::table) says.
 //! 2. Colour repeats what a word says already.
 //! 3. Everything passes [`text::visible`] on its way out, so no name can move the cursor.
 
 use std::io::{self, Write};
 
 use super::model::{self, Group, Statement, Tone};
+use super::table::{self, Table};
 use super::{number, text};
 use crate::experiment::document::{
     Analysis, Comparison, GateStatus, MeasureRow, SessionDocument, VerdictKind,
 };
 
 /// How the terminal wants its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
+    /// Columns that the terminal has; taken as [`COLUMNS_MIN`] to [`COLUMNS`].
+    pub columns: usize,
     /// Whether colours are wanted; nothing is said by colour alone.
     pub has_colour: bool,
     /// Whether only ASCII may be used.
     pub is_ascii: bool,
 }
 
-/// Widest line.
+impl Default for Style {
+    fn default() -> Self {
+        Self { columns: COLUMNS, has_colour: false, is_ascii: false }
+    }
+}
+
+/// Widest line, and the width where there is no terminal.
 pub const COLUMNS: usize = 100;
+/// Narrowest width that is respected: below it tables would lose their numbers.
+pub const COLUMNS_MIN: usize = 80;
 
 /// Where sentences begin, after the section's label.
 const INDENT: usize = 9;
@@ -33,6 +45,8 @@ const INDENT: usize = 9;
 const COST_ROWS_MAX: usize = 12;
 /// Caveats shown under the verdict; the rest is in the files.
 const CAVEATS_MAX: usize = 6;
+/// Runs listed where nothing can be compared.
+const RUNS_MAX: usize = 32;
 /// Longest name that fits above its column.
 const NAME_MAX: usize = 10;
 
@@ -46,7 +60,8 @@ pub fn render(
     report: Option<&str>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page { out, style };
+    let columns = style.columns.clamp(COLUMNS_MIN, COLUMNS);
+    let mut page = Page { out, style: Style { columns, ..style } };
     page.verdict(document)?;
     if let Some(analysis) = &document.analysis {
         page.validity(analysis)?;
@@ -60,12 +75,14 @@ pub fn render(
                 Tone::Warning,
             )?;
         }
+        page.arms(document, &analysis.comparison)?;
         page.measures(document, &analysis.comparison)?;
         page.exceedance(document, &analysis.comparison)?;
         page.stalls(document, &analysis.comparison)?;
         page.costs(document, &analysis.comparison)?;
         page.line(&[(Tone::Neutral, "")])?;
         page.sentence("marks", model::LEGEND, Tone::Neutral)?;
+        page.sentence("", model::LEGEND_INTERVAL, Tone::Neutral)?;
         page.noise(analysis)?;
     } else if !document.runs.is_empty() {
         page.runs(document)?;
@@ -116,7 +133,7 @@ impl Page<'_> {
             "data",
         ];
         let mut passed: Vec<String> = Vec::new();
-        let mut room = 2 * (COLUMNS - INDENT) - 40;
+        let mut room = 2 * (self.style.columns - INDENT) - 40;
         for name in FIRST {
             let found = analysis
                 .gates
@@ -176,51 +193,109 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// Who the columns are, where names are too long to stand above them.
+    fn arms(&mut self, document: &SessionDocument, comparison: &Comparison) -> io::Result<()> {
+        if column_names(document, comparison).is_names {
+            return Ok(());
+        }
+        let mut label = "ARMS";
+        for arm in [comparison.against, comparison.arm] {
+            let sentence = format!("{}: {}", role(document, arm), model::arm_name(document, arm));
+            self.sentence(label, &sentence, Tone::Neutral)?;
+            label = "";
+        }
+        Ok(())
+    }
+
     fn measures(&mut self, document: &SessionDocument, comparison: &Comparison) -> io::Result<()> {
         let rows: Vec<&MeasureRow> = comparison
             .rows
             .iter()
             .filter(|row| model::measure_name(&row.measure).group == Group::Latency)
             .collect();
-        if rows.is_empty() {
-            return Ok(());
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| row.value.is_some() || row.against_value.is_some());
+        if known.is_empty() {
+            self.line(&[])?;
+            return self.sentence("measures", model::NO_MEASURES, Tone::Warning);
         }
-        let (against, arm) = column_names(document, comparison);
-        self.line(&[])?;
-        self.line(&[(
-            Tone::Neutral,
-            &format!(
-                "{:<10}{:<7}{:<4}{against:>11}{arm:>11}{:>9}{:>17}{:>8}{:>8}  mark",
-                "", "", "", "change", "95% interval", "p(adj)", "detects"
-            ),
-        )])?;
+        let names = column_names(document, comparison);
+        let mut table = Table::new("")
+            .words("")
+            .numbers("")
+            .numbers(&names.against)
+            .numbers(&names.arm)
+            .numbers("change")
+            .numbers("95% interval")
+            .numbers("p(adj)")
+            .spare("detects")
+            .words("mark");
         let mut family = String::new();
-        for row in ordered(&rows) {
+        let mut remarks: Vec<(String, &MeasureRow)> = Vec::new();
+        let mut has_bound = false;
+        for row in ordered(&known) {
             let name = model::measure_name(&row.measure);
             let values = model::row_values(document, comparison, row);
-            let shown_family = if name.family == family { "" } else { name.family.as_str() };
-            let text = format!(
-                "{shown_family:<10}{:<7}{:<4}{:>11}{:>11}{:>9}{:>17}{:>8}{:>8}  ",
-                name.part,
-                values.unit,
-                values.against,
-                values.value,
-                row.change_ratio.map_or_else(|| number::ABSENT.to_owned(), number::change),
-                number::interval(row.low_ratio, row.high_ratio),
-                number::probability(row.p_adjusted.or(row.p)),
-                row.detectable_ratio.map_or_else(|| "-".to_owned(), number::percent),
-            );
-            let mark = model::row_mark(row.kind, document.protocol.margin_ratio);
-            let primary = if row.is_primary { " *" } else { "" };
-            self.line(&[
-                (Tone::Neutral, &text),
-                (model::row_tone(row.kind), &mark),
-                (Tone::Neutral, primary),
-            ])?;
-            for note in &row.notes {
-                self.sentence("", note, Tone::Warning)?;
+            has_bound |= values.against.starts_with('>') || values.value.starts_with('>');
+            let shown_family =
+                if name.family == family { String::new() } else { name.family.clone() };
+            let mut mark = model::row_mark(row.kind, document.protocol.margin_ratio);
+            if !row.notes.is_empty() {
+                remarks.push((name.title.clone(), row));
+                mark.push_str(" !");
             }
+            if row.is_primary {
+                mark.push_str(" *");
+            }
+            table.row(
+                vec![
+                    shown_family,
+                    name.part,
+                    values.unit.to_owned(),
+                    values.against,
+                    values.value,
+                    row.change_ratio.map_or_else(|| number::ABSENT.to_owned(), number::change),
+                    number::interval(row.low_ratio, row.high_ratio),
+                    number::probability(row.p_adjusted.or(row.p)),
+                    row.detectable_ratio.map_or_else(|| "-".to_owned(), number::percent),
+                    mark,
+                ],
+                model::row_tone(row.kind),
+            );
             family = name.family;
+        }
+        self.line(&[])?;
+        self.table(table)?;
+        if !unknown.is_empty() {
+            let missing: Vec<String> =
+                unknown.iter().map(|row| model::measure_name(&row.measure).title).collect();
+            let sentence = format!("not measured: {}", listed(&missing, 6));
+            self.sentence("", &sentence, Tone::Neutral)?;
+        }
+        self.remarks(&remarks)?;
+        if has_bound {
+            self.sentence(">=", &model::lower_bound_reason(document), Tone::Warning)?;
+        }
+        Ok(())
+    }
+
+    /// The primary measure's remarks in full, the others by name: they often say the same.
+    fn remarks(&mut self, remarks: &[(String, &MeasureRow)]) -> io::Result<()> {
+        let mut label = "!";
+        for (title, row) in remarks.iter().filter(|(_, row)| row.is_primary) {
+            for note in &row.notes {
+                self.sentence(label, &format!("{title}: {note}"), Tone::Neutral)?;
+                label = "";
+            }
+        }
+        let others: Vec<String> = remarks
+            .iter()
+            .filter(|(_, row)| !row.is_primary)
+            .map(|(title, _)| title.clone())
+            .collect();
+        if !others.is_empty() {
+            let sentence = format!("the report has remarks on {}", listed(&others, 6));
+            self.sentence(label, &sentence, Tone::Neutral)?;
         }
         Ok(())
     }
@@ -237,24 +312,22 @@ impl Page<'_> {
             .filter(|row| row.count > 0 || row.against_count > 0)
             .collect();
         if rows.is_empty() {
+            if let Some(least) = comparison.exceedance.first() {
+                let sentence = model::none_that_long(least.threshold_ns);
+                self.sentence("tail", &sentence, Tone::Neutral)?;
+            }
             return Ok(());
         }
         let left_out = rows.len().saturating_sub(16);
         rows.drain(..left_out);
-        let (against, arm) = column_names(document, comparison);
-        self.line(&[])?;
-        self.line(&[(
-            Tone::Neutral,
-            &format!(
-                "{:<11}{:>14}{:>14}{:>9}{:>20}{:>15}  mark",
-                "at least",
-                format!("{against}/M"),
-                format!("{arm}/M"),
-                "ratio",
-                "95% interval",
-                "stalls"
-            ),
-        )])?;
+        let names = column_names(document, comparison);
+        let mut table = Table::new("at least")
+            .numbers(&format!("{}/M", names.against))
+            .numbers(&format!("{}/M", names.arm))
+            .numbers("ratio")
+            .numbers("95% interval")
+            .numbers("stalls")
+            .words("mark");
         for row in rows {
             let interval = match (row.low_ratio, row.high_ratio) {
                 (Some(low), Some(high)) => {
@@ -262,88 +335,88 @@ impl Page<'_> {
                 }
                 _ => "-".to_owned(),
             };
-            let text = format!(
-                "{:<11}{:>14}{:>14}{:>9}{interval:>20}{:>15}  ",
-                number::time_short(row.threshold_ns),
-                number::maybe(row.against_per_million),
-                number::maybe(row.per_million),
-                row.rate_ratio.map_or_else(|| "-".to_owned(), number::significant),
-                format!("{} / {}", row.against_episodes, row.episodes),
+            table.row(
+                vec![
+                    number::time_short(row.threshold_ns),
+                    number::maybe(row.against_per_million),
+                    number::maybe(row.per_million),
+                    row.rate_ratio.map_or_else(|| "-".to_owned(), number::significant),
+                    interval,
+                    format!("{} / {}", row.against_episodes, row.episodes),
+                    model::row_mark(row.kind, document.protocol.margin_ratio),
+                ],
+                model::row_tone(row.kind),
             );
-            let mark = model::row_mark(row.kind, document.protocol.margin_ratio);
-            self.line(&[(Tone::Neutral, &text), (model::row_tone(row.kind), &mark)])?;
         }
-        Ok(())
+        self.line(&[])?;
+        self.table(table)
     }
 
     fn stalls(&mut self, document: &SessionDocument, comparison: &Comparison) -> io::Result<()> {
-        if comparison.stalls.is_empty() {
-            return Ok(());
+        if comparison.stalls.iter().all(|row| row.delay_ns == 0 && row.against_delay_ns == 0) {
+            return self.sentence("stalls", model::NO_STALLS, Tone::Neutral);
         }
-        let (against, arm) = column_names(document, comparison);
-        self.line(&[])?;
-        self.line(&[(
-            Tone::Neutral,
-            &format!(
-                "{:<26}{against:>14}{arm:>14}{:>14}   lift over chance",
-                "stalled time by cause", "difference"
-            ),
-        )])?;
+        let names = column_names(document, comparison);
+        let mut table = Table::new("stalled time by cause")
+            .numbers(&names.against)
+            .numbers(&names.arm)
+            .numbers("difference")
+            .words("lift over chance");
         for row in &comparison.stalls {
-            let lift = model::lift_words(row);
             let difference = number::to_f64(row.delay_ns) - number::to_f64(row.against_delay_ns);
             let sign = if difference > 0.0 { "+" } else { "" };
-            self.line(&[(
-                Tone::Neutral,
-                &format!(
-                    "  {:<24}{:>14}{:>14}{:>14}   {lift}",
-                    text::visible(&model::event_words(&row.kind), 24),
+            table.row(
+                vec![
+                    format!("  {}", table::cut(&model::event_words(&row.kind), 24)),
                     number::time(number::to_f64(row.against_delay_ns)),
                     number::time(number::to_f64(row.delay_ns)),
                     format!("{sign}{}", number::time(difference)),
-                ),
-            )])?;
+                    model::lift_words(row),
+                ],
+                Tone::Neutral,
+            );
         }
-        Ok(())
+        self.line(&[])?;
+        self.table(table)
     }
 
     fn costs(&mut self, document: &SessionDocument, comparison: &Comparison) -> io::Result<()> {
-        let rows: Vec<&MeasureRow> = comparison
-            .rows
-            .iter()
-            .filter(|row| model::measure_name(&row.measure).group == Group::Cost)
-            .filter(|row| row.value.is_some() || row.against_value.is_some())
-            .collect();
+        let rows = model::costs_by_weight(comparison);
         if rows.is_empty() {
             return Ok(());
         }
-        let (against, arm) = column_names(document, comparison);
-        self.line(&[])?;
-        self.line(&[(
-            Tone::Neutral,
-            &format!(
-                "{:<38}{:<4}{against:>11}{arm:>11}{:>9}{:>15}  mark",
-                "costs", "", "change", "95% interval"
-            ),
-        )])?;
+        let names = column_names(document, comparison);
+        let mut table = Table::new("costs")
+            .numbers("")
+            .numbers(&names.against)
+            .numbers(&names.arm)
+            .numbers("change")
+            .numbers("95% interval")
+            .words("mark");
         for row in rows.iter().take(COST_ROWS_MAX) {
-            let name = model::cost_label(&row.measure);
             let values = model::row_values(document, comparison, row);
-            let text = format!(
-                "  {:<36}{:<4}{:>11}{:>11}{:>9}{:>15}  ",
-                text::visible(&name, 35),
-                values.unit,
-                values.against,
-                values.value,
-                row.change_ratio.map_or_else(|| number::ABSENT.to_owned(), number::change),
-                number::interval(row.low_ratio, row.high_ratio),
+            let label = model::measure_name(&row.measure).title;
+            let each = if model::is_per_transaction(&row.measure) { " /tx" } else { "" };
+            table.row(
+                vec![
+                    // All views of statistics begin so; without it names fit more often.
+                    format!("  {}{each}", label.strip_prefix("pg_stat_").unwrap_or(&label)),
+                    values.unit.to_owned(),
+                    values.against,
+                    values.value,
+                    row.change_ratio.map_or_else(|| number::ABSENT.to_owned(), number::change),
+                    number::interval(row.low_ratio, row.high_ratio),
+                    model::row_mark(row.kind, document.protocol.margin_ratio),
+                ],
+                model::row_tone(row.kind),
             );
-            let mark = model::row_mark(row.kind, document.protocol.margin_ratio);
-            self.line(&[(Tone::Neutral, &text), (model::row_tone(row.kind), &mark)])?;
         }
+        self.line(&[])?;
+        self.table(table)?;
         if rows.len() > COST_ROWS_MAX {
-            let rest = format!("  and {} more in the report", rows.len() - COST_ROWS_MAX);
-            self.line(&[(Tone::Neutral, &rest)])?;
+            let rest =
+                format!("and {} that changed less, in the report", rows.len() - COST_ROWS_MAX);
+            self.line(&[(Tone::Neutral, "  "), (Tone::Neutral, &rest)])?;
         }
         Ok(())
     }
@@ -366,28 +439,44 @@ impl Page<'_> {
 
     /// What was measured, where nothing can be compared yet.
     fn runs(&mut self, document: &SessionDocument) -> io::Result<()> {
-        self.line(&[])?;
-        self.line(&[(
-            Tone::Neutral,
-            &format!("{:<30}{:>12}{:>14}{:>14}{:>14}", "run", "per second", "mean", "p99", "max"),
-        )])?;
-        for run in document.runs.iter().take(32) {
-            let p99 = run.response.percentiles.iter().find(|p| (p.q - 0.99).abs() < 1e-9);
-            let time = |ns: Option<f64>| ns.map_or_else(|| number::ABSENT.to_owned(), number::time);
-            self.line(&[(
-                Tone::Neutral,
-                &format!(
-                    "{:<30}{:>12}{:>14}{:>14}{:>14}",
+        let mut table = Table::new("run")
+            .numbers("per second")
+            .numbers("mean")
+            .numbers("p50")
+            .numbers("p99")
+            .numbers("max");
+        let time = |ns: Option<f64>| ns.map_or_else(|| number::ABSENT.to_owned(), number::time);
+        for run in document.runs.iter().take(RUNS_MAX) {
+            table.row(
+                vec![
                     model::run_name(run),
                     number::maybe(run.throughput_per_s),
                     time(run.response.mean_ns),
-                    time(p99.map(|p| number::to_f64(p.value_ns))),
+                    time(model::run_quantile(&run.response, 0.5)),
+                    time(model::run_quantile(&run.response, 0.99)),
                     time(run.response.max_ns.map(number::to_f64)),
-                ),
-            )])?;
-            if let Some(reason) = &run.incomplete {
-                self.sentence("", &format!("incomplete: {reason}"), Tone::Warning)?;
+                ],
+                Tone::Neutral,
+            );
+        }
+        self.line(&[])?;
+        self.table(table)?;
+        if document.runs.len() > RUNS_MAX {
+            let rest = format!("and {} more runs", document.runs.len() - RUNS_MAX);
+            self.line(&[(Tone::Neutral, &rest)])?;
+        }
+        for run in document.runs.iter().take(RUNS_MAX) {
+            for fault in model::run_faults(run) {
+                let sentence = format!("{}: {fault}", model::run_name(run));
+                self.sentence("", &sentence, Tone::Warning)?;
             }
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, table: Table) -> io::Result<()> {
+        for (line, tone, last) in table.lines(self.style.columns) {
+            self.line(&[(Tone::Neutral, &line), (tone, &last)])?;
         }
         Ok(())
     }
@@ -405,7 +494,7 @@ impl Page<'_> {
     fn wrapped(&mut self, label: &str, text: &str, coloured: usize, tone: Tone) -> io::Result<()> {
         let text = text::visible(text, 2000);
         let mut is_first = true;
-        for part in wrap(&text, COLUMNS - INDENT) {
+        for part in text::wrap(&text, self.style.columns - INDENT) {
             let label = if is_first { label } else { "" };
             let label = format!("{label:<INDENT$}");
             let split = if is_first { coloured.min(part.chars().count()) } else { 0 };
@@ -422,9 +511,9 @@ impl Page<'_> {
         writeln!(self.out, "{label:<INDENT$}{text}")
     }
 
-    /// Writes one line of at most [`COLUMNS`] characters.
+    /// Writes one line of at most so many characters as the terminal has columns.
     fn line(&mut self, spans: &[(Tone, &str)]) -> io::Result<()> {
-        let mut left = COLUMNS;
+        let mut left = self.style.columns;
         let mut shown = String::new();
         for (tone, span) in spans {
             if left == 0 {
@@ -463,25 +552,47 @@ impl Page<'_> {
     }
 }
 
+/// What stands above the two arms' columns.
+struct ColumnNames {
+    against: String,
+    arm: String,
+    /// Whether these are the arms' names, not their roles.
+    is_names: bool,
+}
+
 /// The arms' names where both fit above their columns, else their roles.
-fn column_names(document: &SessionDocument, comparison: &Comparison) -> (String, String) {
+fn column_names(document: &SessionDocument, comparison: &Comparison) -> ColumnNames {
     let names = [comparison.against, comparison.arm]
         .map(|arm| text::visible(&model::arm_name(document, arm), 200));
     let fits = |name: &String| {
         text::columns(name) <= NAME_MAX && name.chars().count() == text::columns(name)
     };
     let [against, arm] = names;
-    if fits(&against) && fits(&arm) {
-        (against, arm)
+    if fits(&against) && fits(&arm) && against != arm {
+        ColumnNames { against, arm, is_names: true }
     } else {
-        let role = |arm: u32, other: &str| {
-            document
-                .arms
-                .get(arm as usize)
-                .map_or_else(|| other.to_owned(), |found| model::role_word(found.role).to_owned())
-        };
-        (role(comparison.against, "A"), role(comparison.arm, "B"))
+        ColumnNames {
+            against: role(document, comparison.against),
+            arm: role(document, comparison.arm),
+            is_names: false,
+        }
     }
+}
+
+fn role(document: &SessionDocument, arm: u32) -> String {
+    document.arms.get(arm as usize).map_or_else(
+        || format!("arm {}", model::letter(arm)),
+        |found| model::role_word(found.role).to_owned(),
+    )
+}
+
+/// The first `most` names, and how many more there are.
+fn listed(names: &[String], most: usize) -> String {
+    let mut text = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > most {
+        text.push_str(&format!(" and {} more", names.len() - most));
+    }
+    text
 }
 
 /// Throughput, response, service, lag; within a family as given.
@@ -495,34 +606,6 @@ fn ordered<'a>(rows: &[&'a MeasureRow]) -> Vec<&'a MeasureRow> {
         (family, model::part_order(&name.part))
     });
     rows
-}
-
-/// Breaks at spaces; a word longer than the width is broken where the width ends.
-fn wrap(sentence: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut columns = 0;
-    for word in sentence.split_inclusive(' ') {
-        let length = text::columns(word.trim_end());
-        if columns > 0 && columns + length > width {
-            lines.push(std::mem::take(&mut line));
-            columns = 0;
-        }
-        for character in word.chars() {
-            let own = text::columns(character.encode_utf8(&mut [0; 4]));
-            if columns + own > width && character != ' ' {
-                lines.push(std::mem::take(&mut line));
-                columns = 0;
-            }
-            line.push(character);
-            columns += own;
-        }
-    }
-    if !line.is_empty() || lines.is_empty() {
-        lines.push(line);
-    }
-    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
-    lines
 }
 
 #[cfg(test)]
@@ -544,13 +627,18 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_a_hundred_columns_and_no_name_reaches_the_terminal_raw() {
+    fn no_line_is_wider_than_the_terminal_and_no_name_reaches_the_terminal_raw() {
         for (name, document) in sessions() {
-            for style in [Style::default(), Style { is_ascii: true, ..Style::default() }] {
+            for style in [
+                Style::default(),
+                Style { is_ascii: true, ..Style::default() },
+                Style { columns: 80, ..Style::default() },
+                Style { columns: 91, ..Style::default() },
+            ] {
                 let whole = rendered(&document, style);
                 for line in whole.lines() {
                     let is_free = line.starts_with("rerun") || line.starts_with("report");
-                    assert!(is_free || text::columns(line) <= COLUMNS, "{name}: {line}");
+                    assert!(is_free || text::columns(line) <= style.columns, "{name}: {line}");
                     assert!(!line.chars().any(char::is_control), "{name}: {line:?}");
                     assert!(!line.contains('\u{202e}'), "{name}: {line:?}");
                     assert!(!style.is_ascii || line.is_ascii(), "{name}: {line}");

@@ -46,6 +46,36 @@ pub fn visible_ascii(text: &str, chars_max: usize) -> String {
     visible(text, chars_max).chars().map(|c| if c.is_ascii() { c } else { '?' }).collect()
 }
 
+/// `sentence` in lines of at most `width` columns, broken at spaces; a word longer than the width is
+/// broken where the width ends. There is always a line, if an empty one.
+#[must_use]
+pub fn wrap(sentence: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut columns = 0;
+    for word in sentence.split_inclusive(' ') {
+        let length = self::columns(word.trim_end());
+        if columns > 0 && columns + length > width {
+            lines.push(std::mem::take(&mut line));
+            columns = 0;
+        }
+        for character in word.chars() {
+            let own = self::columns(character.encode_utf8(&mut [0; 4]));
+            if columns + own > width && character != ' ' {
+                lines.push(std::mem::take(&mut line));
+                columns = 0;
+            }
+            line.push(character);
+            columns += own;
+        }
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+    lines
+}
+
 /// Two for East Asian wide characters and emoji, else one (Unicode Standard Annex 11, the blocks that
 /// matter; a combining mark counts as one, which only makes a line shorter than it might be).
 const fn width(character: char) -> usize {

@@ -6,6 +6,7 @@ use evenkeel_lab::driver::Length;
 use evenkeel_lab::experiment::document::{Counts, LatencySummary};
 use evenkeel_lab::measure::record::Outcome;
 use evenkeel_lab::target::QueryMode;
+use evenkeel_lab::text::terminal;
 use evenkeel_lab::workload::script::Command;
 
 use super::Finished;
@@ -22,7 +23,7 @@ pub(super) fn write(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<
     let scripts = &plan.workload.scripts;
     writeln!(out, "evenkeel ({})", env!("CARGO_PKG_VERSION"))?;
     match scripts.as_slice() {
-        [script] => writeln!(out, "transaction type: {}", script.name)?,
+        [script] => writeln!(out, "transaction type: {}", terminal(&script.name))?,
         _ => writeln!(out, "transaction type: multiple scripts")?,
     }
     match finished.scale {
@@ -125,7 +126,7 @@ fn write_scripts(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()>
     let total: u64 = finished.run.scripts.iter().map(|script| script.committed).sum();
     let seconds = finished.run.duration_ns as f64 / 1e9;
     for (index, (script, figures)) in scripts.iter().zip(&finished.run.scripts).enumerate() {
-        writeln!(out, "SQL script {}: {}", index + 1, script.name)?;
+        writeln!(out, "SQL script {}: {}", index + 1, terminal(&script.name))?;
         let weight = u64::from(script.weight);
         let target = percent_of(weight, weights);
         writeln!(out, " - weight: {weight} (targets {target} of total)")?;
@@ -150,7 +151,7 @@ fn write_commands(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()
         writeln!(
             out,
             "{}: statement latencies in milliseconds, failures and retries:",
-            script.name
+            terminal(&script.name)
         )?;
         for (command, times) in script.commands.iter().zip(times) {
             let text = match command {
@@ -167,7 +168,14 @@ fn write_commands(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()
                 _ => continue,
             };
             let mean = (times.count > 0).then(|| times.sum_ns as f64 / times.count as f64);
-            writeln!(out, "{:>12} {:>10} {:>10}  {text}", ms(mean), times.failures, times.retries)?;
+            writeln!(
+                out,
+                "{:>12} {:>10} {:>10}  {}",
+                ms(mean),
+                times.failures,
+                times.retries,
+                terminal(&text)
+            )?;
         }
     }
     Ok(())
@@ -245,12 +253,17 @@ fn write_remarks(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()>
                 )
             })
             .collect();
-        let verdict = if audit.is_passed { "as expected" } else { "NOT AS EXPECTED" };
-        writeln!(out, "\nkeys of {}, {}: {verdict}", audit.source, audit.distribution)?;
+        let (verdict, _) = evenkeel_lab::report::model::audit_word(audit);
+        writeln!(
+            out,
+            "\nkeys of {}, {}: {verdict}",
+            terminal(&audit.source),
+            terminal(&audit.distribution)
+        )?;
         writeln!(out, "  drawn (expected): {}", shares.join(", "))?;
     }
     for (sqlstate, count) in &run.errors {
-        writeln!(out, "errors with SQLSTATE {sqlstate}: {count}")?;
+        writeln!(out, "errors with SQLSTATE {}: {count}", terminal(sqlstate))?;
     }
     if counts.censored > 0 {
         writeln!(
@@ -283,6 +296,7 @@ fn write_remarks(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()>
         writeln!(out, "INVALID: no transaction committed; the run was too short, or all failed")?;
     }
     if let Some(reason) = &run.incomplete {
+        let reason = terminal(reason);
         writeln!(out, "INCOMPLETE: {reason}; the figures are of what was done until then")?;
     }
     Ok(())

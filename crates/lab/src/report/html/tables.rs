@@ -484,7 +484,14 @@ pub(super) fn audits(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Res
         Text(number::count(audits.len() as u64)),
         " audits, one for each run and key function; ",
         Text(if failed == 0 {
-            "all agree with their distribution".to_owned()
+            let few = audits.iter().filter(|(_, audit)| model::is_audit_too_small(audit)).count();
+            if few == 0 {
+                "all agree with their distribution".to_owned()
+            } else if few == audits.len() {
+                "all have too few draws to judge".to_owned()
+            } else {
+                format!("none disagrees; {few} have too few draws to judge")
+            }
         } else {
             format!("{failed} do not agree")
         }),
@@ -532,15 +539,8 @@ pub(super) fn audits(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Res
                 "</td>",
             );
             if place == 0 {
-                put!(
-                    sink,
-                    if audit.is_passed {
-                        "<td class=\"neutral\">yes"
-                    } else {
-                        "<td class=\"bad\">NO"
-                    },
-                    "</td></tr>",
-                );
+                let (word, tone) = model::audit_word(audit);
+                put!(sink, "<td class=\"", tone_class(tone), "\">", word, "</td></tr>");
             } else {
                 sink.put("<td></td></tr>")?;
             }
