@@ -4,10 +4,12 @@
 //! time, sleep, threads, blocking waits and chance, and [`vfs`] for files. The laboratory's load
 //! driver goes through the first, which is what allows the same driver to run on the operating
 //! system now and in a deterministic simulation of time later. The second has a simulated disk that
-//! loses what was not synced. [`page`] is the bytes of a page.
+//! loses what was not synced. [`page`] is the bytes of a page, [`smgr`]
+//! the files of relations.
 //!
-//! Relation files, log, buffer pool and transactions are not in this package yet.
+//! Log, buffer pool and transactions are not in this package yet.
 
 pub mod page;
 pub mod runtime;
+pub mod smgr;
 pub mod vfs;

@@ -36,7 +36,8 @@ pub enum Fate {
     Old,
     /// As the n-th version since then left it, from 0.
     Version(usize),
-    /// A sector that was being written: neither old nor new. For a length or a name: old.
+    /// A sector that was being written: neither old nor new. For a length, a name, or a sector that
+    /// was only cut off: old.
     Junk,
 }
 
@@ -386,6 +387,8 @@ fn file_after(file: &Inode, name: &str, survival: &mut dyn Survival) -> Inode {
                     content.put_sector(*sector, chunk);
                 }
             }
+            // Only what was being written can be torn, not what was cut.
+            Fate::Junk if numbers.iter().all(|number| file.cuts.contains(number)) => {}
             Fate::Junk => content.put_sector(*sector, &junk(*sector, &numbers)),
         }
     }

@@ -55,6 +55,8 @@ pub(super) struct Inode {
     /// was part of.
     pub(super) sectors: BTreeMap<u64, Vec<(u64, Chunk)>>,
     pub(super) lengths: Vec<(u64, u64)>,
+    /// Operations that cut the file: their versions of sectors are zeros that nobody wrote.
+    pub(super) cuts: BTreeSet<u64>,
 }
 
 impl Inode {
@@ -71,6 +73,7 @@ impl Inode {
             }
         }
         self.lengths.clear();
+        self.cuts.clear();
         self.durable.set_length(self.now.bytes);
     }
 
@@ -78,6 +81,7 @@ impl Inode {
     fn revert(&mut self) {
         self.sectors.clear();
         self.lengths.clear();
+        self.cuts.clear();
         self.now = self.durable.clone();
     }
 }
@@ -221,6 +225,7 @@ impl State {
         if bytes < before {
             // What was cut must not come back as data should the file grow again; until the cut is
             // durable, it may.
+            file.cuts.insert(number);
             let zeros: Chunk = Arc::new([0; CHUNK_BYTES]);
             for sector in cut_from..before.div_ceil(SECTOR_BYTES as u64) {
                 file.sectors.entry(sector).or_default().push((number, Arc::clone(&zeros)));
@@ -271,6 +276,7 @@ impl State {
                 SyncAftermath::Forget => {
                     file.sectors.clear();
                     file.lengths.clear();
+                    file.cuts.clear();
                 }
                 SyncAftermath::Drop => file.revert(),
             }
