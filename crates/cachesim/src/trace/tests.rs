@@ -280,6 +280,28 @@ fn what_is_converted_is_read_again_in_every_format_and_compression() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5);
 }
 
+/// Recorded on PostgreSQL 15.18 under pgbench.
+#[test]
+fn what_postgres_s_tools_print_is_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trace/testdata");
+    let cases = [
+        ("waldump-15.txt", Format::PgWaldump, 8, 6, 8, "rel 16396"),
+        ("waldump-15-details.txt", Format::PgWaldump, 5, 4, 5, "rel 16404"),
+        ("buffercache-15.csv", Format::PgBuffercache, 9, 7, 4, "rel 1259"),
+        ("perf-script-15.txt", Format::PgProbes, 8, 6, 0, "pgbench_accounts_pkey/index"),
+    ];
+    for (name, format, references, pages, writes, class) in cases {
+        let path = folder.join(name);
+        let reader = TraceReader::open(&path, &Options::default()).unwrap();
+        assert_eq!(reader.format(), format, "{name}");
+        let trace = load(&path, &Options::default(), &mut |_| {}).unwrap();
+        let found = (trace.references().len(), trace.pages(), trace.writes());
+        assert_eq!(found, (references, pages, writes), "{name}");
+        let classes = trace.class_names();
+        assert!(classes.iter().any(|known| known == class), "{name}: {classes:?}");
+    }
+}
+
 #[test]
 fn writing_that_ends_early_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
