@@ -4,7 +4,7 @@
 //! left out has a default; [`FAMILIES`] lists all. As the name of a trace it is written with `generate:`
 //! before it, and [`crate::trace::load`] makes it.
 //!
-//! Databases' patterns ([`mod@database`]) give heap, inner and leaf pages classes of their own. They
+//! Databases' patterns (`database.rs` has the geometry) give heap, inner and leaf pages classes of their own. They
 //! model which pages are referenced in which order, from the geometry of PostgreSQL's pages; they do
 //! not run transactions. What they leave out is written in their files.
 

@@ -40,6 +40,9 @@ const CLASSES_MAX: usize = 60_001;
 /// Longest name of a trace or a class, in bytes.
 const NAME_MAX: usize = 1 << 12;
 
+/// Most pages of a run, as readers of other formats believe at most.
+const RUN_MAX: u32 = 1 << 22;
+
 const RUN: u8 = 4;
 const CLASS_CHANGES: u8 = 8;
 const HAS_TIMES: u8 = 1;

@@ -2,7 +2,7 @@
 
 use super::{
     BLOCK_HEAD_BYTES, CLASS_CHANGES, CLASSES_MAX, Context, HAS_TIMES, MAGIC, NAME_MAX, PAYLOAD_MAX,
-    RUN, VERSION, checksum, take_varint, unzigzag,
+    RUN, RUN_MAX, VERSION, checksum, take_varint, unzigzag,
 };
 use crate::trace::error::{Fault, Place};
 use crate::trace::input::Input;
@@ -132,7 +132,7 @@ impl CompactReader {
                 return None;
             }
             let pages = if head & RUN == 0 { 1 } else { take_varint(&mut bytes)? };
-            let pages = u32::try_from(pages).ok().filter(|pages| *pages > 0)?;
+            let pages = u32::try_from(pages).ok().filter(|pages| (1..=RUN_MAX).contains(pages))?;
             if head & CLASS_CHANGES != 0 {
                 context.class = u32::try_from(take_varint(&mut bytes)?).ok()?;
                 if context.class as usize > self.classes.len() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{
     BLOCK_HEAD_BYTES, CLASS_CHANGES, CLASSES_MAX, Context, HAS_TIMES, MAGIC, NAME_MAX, PAYLOAD_MAX,
-    RUN, VERSION, checksum, push_varint, zigzag,
+    RUN, RUN_MAX, VERSION, checksum, push_varint, zigzag,
 };
 use crate::trace::reference::{Access, Reference};
 
@@ -76,8 +76,11 @@ impl<W: Write> CompactWriter<W> {
     /// Appends an event.
     ///
     /// # Errors
-    /// When its class has no name, or `out` cannot be written.
+    /// When its class has no name, its run is none or longer than 2^22 pages, or `out` cannot be written.
     pub fn write(&mut self, event: &Reference) -> io::Result<()> {
+        if event.pages == 0 || event.pages > RUN_MAX {
+            return Err(io::Error::other(format!("a run of {} pages", event.pages)));
+        }
         let class = event.class.map_or(0, |class| u32::from(class) + 1);
         if class as usize > self.classes {
             return Err(io::Error::other(format!("class {class} has no name")));

@@ -181,6 +181,61 @@ fn say(text: &str) {
 mod tests {
     use super::*;
 
+    fn arguments(out: PathBuf, force: bool) -> OutputArguments {
+        OutputArguments { out, to: None, force }
+    }
+
+    fn generated(spec: &str) -> TraceReader {
+        TraceReader::open(Path::new(spec), &Options::default()).unwrap()
+    }
+
+    fn references(path: &Path) -> Vec<Reference> {
+        let mut reader = TraceReader::open(path, &Options::default()).unwrap();
+        let mut events = Vec::new();
+        while reader.read(&mut events).unwrap() {}
+        events
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_only_replaced_when_told_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("a.ekt");
+        let spec = "generate:zipf(references=5000)";
+        copy(generated(spec), &arguments(out.clone(), false), None).unwrap();
+        let refused = copy(generated(spec), &arguments(out.clone(), false), None).unwrap_err();
+        assert!(refused.to_string().contains("--force"), "{refused}");
+        copy(generated("generate:loop(references=7)"), &arguments(out.clone(), true), None)
+            .unwrap();
+        assert_eq!(references(&out).len(), 7);
+    }
+
+    #[test]
+    fn a_sample_has_all_references_of_its_pages_and_none_of_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, part) = (folder.path().join("w.ids"), folder.path().join("p.ids"));
+        let spec = "generate:zipf(pages=1000,references=20000)";
+        let sample = SpatialSample::new(0.2, 0).unwrap();
+        copy(generated(spec), &arguments(whole.clone(), false), None).unwrap();
+        copy(generated(spec), &arguments(part.clone(), false), Some(sample)).unwrap();
+        let mut kept = references(&whole);
+        kept.retain(|event| sample.has(event.page));
+        assert_eq!(references(&part), kept);
+        assert!(kept.len() > 500, "{}", kept.len());
+    }
+
+    #[test]
+    fn a_trace_that_breaks_off_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let bad = folder.path().join("bad.txt");
+        let text: String = (0..20_000).map(|page| format!("{page}\n")).collect();
+        std::fs::write(&bad, format!("{text}x\n")).unwrap();
+        let reader = TraceReader::open(&bad, &Options::default()).unwrap();
+        let out = folder.path().join("out.ekt");
+        let error = copy(reader, &arguments(out, false), None).unwrap_err();
+        assert!(error.to_string().contains("line 20001"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
     #[test]
     fn a_file_s_ending_says_its_format() {
         for (name, format) in [

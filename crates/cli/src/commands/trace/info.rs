@@ -172,6 +172,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn figures_of_a_trace_fit_a_terminal() {
+        for spec in ["generate:tpcc(references=200k,rate=10)", "generate:uniform(write=0.5)"] {
+            let options = evenkeel_cachesim::trace::Options::default();
+            let mut reader = TraceReader::open(std::path::Path::new(spec), &options).unwrap();
+            let mut builder = SummaryBuilder::new();
+            let mut batch = Vec::new();
+            while reader.read(&mut batch).unwrap() {
+                batch.drain(..).for_each(|event| builder.add(&event));
+            }
+            let summary = builder.finish(reader.classes());
+            let text = text(&reader, &summary, 5);
+            assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+            assert!(text.contains("references  ") && text.contains("most referenced"), "{text}");
+            assert_eq!(text.contains("more classes: --classes"), spec.contains("tpcc"), "{text}");
+        }
+    }
+
+    #[test]
     fn sizes_and_shares_are_for_people() {
         assert_eq!([size(512), size(1536), size(1 << 40)], ["512 B", "1.5 KiB", "1.0 TiB"]);
         assert_eq!([percent(0.0), percent(0.0004), percent(1.0)], ["0.0%", "0.04%", "100.0%"]);
