@@ -6,6 +6,8 @@
     reason = "helpers of tests fail as tests do: by a panic with its place"
 )]
 
+mod init;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

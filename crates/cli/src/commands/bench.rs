@@ -16,6 +16,7 @@ use anyhow::{Context as _, bail};
 use evenkeel::runtime::{OsRuntime, Runtime};
 use evenkeel_lab::driver::{self, Length, Plan, RunData, StopFlag};
 use evenkeel_lab::experiment::document::{Arrival, Run};
+use evenkeel_lab::measure::sampler::{Sampler, SamplerOptions};
 use evenkeel_lab::measure::{Window, summarise};
 use evenkeel_lab::target::QueryMode;
 use evenkeel_lab::target::postgres::client::Client;
@@ -222,6 +223,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     drop(client);
 
+    // The machine only: a session of the sampler's own would count against max_connections.
+    let sampled =
+        SamplerOptions { address: None, ..SamplerOptions::of_running(&address, &runtime) };
     let target = Arc::new(PostgresTarget::new(address));
     let plan = plan(&arguments, workload, target, seed)?;
     let log = match arguments.log {
@@ -229,10 +233,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         false => None,
     };
     let observer = progress::Printer::new(&arguments, runtime.wall(), log);
+    let sampler = Sampler::start(sampled, &runtime).context("looking at this machine")?;
     let data = driver::run(plan.clone(), Arc::clone(&runtime), &observer, &stop)?;
     observer.clear();
     let logged = observer.finish_log(data.incomplete.is_none());
-    let run = summarise(&data, Window::measured(&data));
+    let window = Window::measured(&data);
+    let mut run = summarise(&data, window);
+    let clock_jump_ns = run.clock_jump_ns;
+    let origin = data.origin.plus_nanos(window.start_ns);
+    sampler.finish(origin, Duration::from_nanos(window.duration_ns())).apply(&mut run);
+    run.clock_jump_ns = run.clock_jump_ns.max(clock_jump_ns);
     let finished = Finished {
         arguments: &arguments,
         plan: &plan,

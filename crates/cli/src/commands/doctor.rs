@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use evenkeel::runtime::{OsRuntime, Runtime};
-use evenkeel_lab::measure::machine::{Examination, Grade, examine};
+use evenkeel_lab::measure::machine::{Examination, Finding, Grade, examine, examine_quickly};
 use evenkeel_lab::report::text::wrap;
+use evenkeel_lab::target::postgres::binaries::{Binaries, Places, Wanted};
 use evenkeel_lab::target::postgres::server::default_parent;
 
 use crate::commands::report::terminal_style;
@@ -19,8 +20,10 @@ const GRADE_WIDTH: usize = 5;
 
 /// Say what on this machine will spoil a measurement
 ///
-/// Looks for about two seconds, and writes a file of 64 kB for a moment to time the disk. The exit
-/// code is 0 whatever is found, unless --strict is given.
+/// Looks for about two seconds, and writes a file of 64 kB for a moment to time the disk.
+///
+/// Exit codes: 0 whatever is found; with --strict, 2 when something will spoil measurements; 1 when
+/// nothing could be examined.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Where data are or will be; where managed servers are made unless said
@@ -29,6 +32,9 @@ pub(crate) struct Arguments {
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Look for a fifth of a second, write nothing, time neither timer nor disk
+    #[arg(long)]
+    quick: bool,
     /// Exit with 2 when something is found that will spoil measurements
     #[arg(long)]
     strict: bool,
@@ -49,7 +55,12 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         bail!("--data-dir {} is not a directory that exists", directory.display());
     }
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
-    let examination = examine(&directory, &runtime);
+    let mut examination = if arguments.quick {
+        examine_quickly(&directory, &runtime)
+    } else {
+        examine(&directory, &runtime)
+    };
+    examination.findings.push(programs());
     let text = match arguments.format {
         Format::Text => {
             let columns = terminal_style(std::io::stdout().is_terminal()).columns;
@@ -72,6 +83,28 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Success)
 }
 
+/// Whether servers of our own can be started.
+fn programs() -> Finding {
+    let found = Binaries::find(&Wanted::Newest, &Places::of_this_machine());
+    let (grade, found, remedy) = match found {
+        Ok(Some(binaries)) => {
+            let place = binaries.directory().display();
+            (Grade::Ok, format!("{} in {place}", binaries.version()), String::new())
+        }
+        Ok(None) => (
+            Grade::Warn,
+            "no server programs found".to_owned(),
+            "compare brings them where it can; or install PostgreSQL's server package".to_owned(),
+        ),
+        Err(error) => (
+            Grade::Warn,
+            format!("server programs cannot be used: {error}"),
+            "name a directory of others in the experiment".to_owned(),
+        ),
+    };
+    Finding { name: "postgres", grade, found, remedy }
+}
+
 fn table(examination: &Examination, width: usize) -> String {
     let machine = &examination.machine;
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not known".to_owned());
@@ -88,6 +121,7 @@ fn table(examination: &Examination, width: usize) -> String {
     for finding in &examination.findings {
         let grade = match finding.grade {
             Grade::Ok => "ok",
+            Grade::Unknown => "?",
             Grade::Warn => "warn",
             Grade::Bad => "BAD",
         };
@@ -113,8 +147,6 @@ fn table(examination: &Examination, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_lab::measure::machine::Finding;
-
     use super::*;
 
     #[test]

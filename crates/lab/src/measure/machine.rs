@@ -15,6 +15,9 @@ use crate::experiment::document::Machine;
 /// How long load, pressure and stolen time are watched.
 const WATCH: Duration = Duration::from_secs(1);
 
+/// And by a quick look: twenty of the kernel's ticks, so that a share is told to 5% of a processor.
+const QUICK_WATCH: Duration = Duration::from_millis(200);
+
 /// Below this much free space a run is at risk.
 const LITTLE_SPACE_BYTES: u64 = 2 << 30;
 
@@ -24,7 +27,9 @@ const LITTLE_SPACE_BYTES: u64 = 2 << 30;
 pub enum Grade {
     /// Nothing to do.
     Ok,
-    /// Adds noise, or cannot be told.
+    /// Cannot be seen from here, which says nothing good of it.
+    Unknown,
+    /// Adds noise.
     Warn,
     /// Will spoil measurements.
     Bad,
@@ -56,14 +61,31 @@ pub struct Examination {
 /// a file is made there for a moment to time its synchronisation.
 #[must_use]
 pub fn examine(data_directory: &Path, runtime: &Arc<dyn Runtime>) -> Examination {
+    examine_for(data_directory, WATCH, true, runtime)
+}
+
+/// As [`examine`] in a fifth of a second: nothing is written, and timer and disk are not timed.
+#[must_use]
+pub fn examine_quickly(data_directory: &Path, runtime: &Arc<dyn Runtime>) -> Examination {
+    examine_for(data_directory, QUICK_WATCH, false, runtime)
+}
+
+fn examine_for(
+    data_directory: &Path,
+    watch: Duration,
+    with_probes: bool,
+    runtime: &Arc<dyn Runtime>,
+) -> Examination {
     let look = Look { root: PathBuf::from("/") };
     let mut findings = Vec::new();
     let reader = HostReader::of_this_machine(Some(data_directory));
     let before = reader.read();
     let began = runtime.now();
-    findings.extend(probe::timer(runtime));
-    findings.extend(probe::synchronisation(data_directory, runtime.as_ref()));
-    runtime.sleep_until(began.plus(WATCH));
+    if with_probes {
+        findings.extend(probe::timer(runtime));
+        findings.extend(probe::synchronisation(data_directory, runtime.as_ref()));
+    }
+    runtime.sleep_until(began.plus(watch));
     let seconds = runtime.now().since(began).as_secs_f64();
     let after = reader.read();
     findings.extend(look.processor());
@@ -100,7 +122,7 @@ impl Look {
     fn processor(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         findings.push(match self.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
-            None => finding("governor", Grade::Ok, "not controlled from here", ""),
+            None => finding("governor", Grade::Unknown, "not shown to this system", ""),
             Some(name) if name == "performance" => finding("governor", Grade::Ok, name, ""),
             Some(name) => finding(
                 "governor",
@@ -114,7 +136,7 @@ impl Look {
             .map(|text| text == "0")
             .or_else(|| self.text("sys/devices/system/cpu/cpufreq/boost").map(|text| text == "1"));
         findings.push(match turbo {
-            None => finding("turbo", Grade::Ok, "not controlled from here", ""),
+            None => finding("turbo", Grade::Unknown, "not shown to this system", ""),
             Some(false) => finding("turbo", Grade::Ok, "off", ""),
             Some(true) => finding(
                 "turbo",
@@ -125,10 +147,17 @@ impl Look {
         });
         let source = self.text("sys/devices/system/clocksource/clocksource0/current_clocksource");
         findings.push(match source.as_deref() {
-            None => finding("clock", Grade::Warn, "source not known", ""),
+            None => finding("clock", Grade::Unknown, "source not known", ""),
             Some(
                 name @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page"),
             ) => finding("clock", Grade::Ok, name, ""),
+            // Read without a system call by some kernels only.
+            Some("xen") => finding(
+                "clock",
+                Grade::Warn,
+                "source 'xen' may need a system call for each reading",
+                "boot with clocksource=tsc where the hypervisor keeps it stable",
+            ),
             Some(name) => finding(
                 "clock",
                 Grade::Bad,
@@ -136,6 +165,8 @@ impl Look {
                 "boot with clocksource=tsc where the hardware allows",
             ),
         });
+        findings.extend(self.topology());
+        findings.push(self.heat());
         let flags = self.text("proc/cpuinfo").unwrap_or_default();
         let is_virtual = flags
             .lines()
@@ -158,16 +189,25 @@ impl Look {
 
     fn memory(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let swaps = self.text("proc/swaps").map(|text| text.lines().count().saturating_sub(1));
+        // Name, type, size and used size in KiB, priority.
+        let swaps = self.text("proc/swaps").map(|text| {
+            let used = text.lines().skip(1).map(|line| {
+                line.split_whitespace()
+                    .nth(3)
+                    .and_then(|word| word.parse::<u64>().ok())
+                    .unwrap_or(0)
+            });
+            (text.lines().count().saturating_sub(1), used.fold(0_u64, u64::saturating_add) >> 10)
+        });
         findings.push(match swaps {
-            None => finding("swap", Grade::Warn, "not known", ""),
-            Some(0) => finding("swap", Grade::Ok, "none", ""),
-            Some(count) => {
+            None => finding("swap", Grade::Unknown, "not known", ""),
+            Some((0, _)) => finding("swap", Grade::Ok, "none", ""),
+            Some((count, used_mib)) => {
                 let swappiness = self.text("proc/sys/vm/swappiness").unwrap_or_default();
                 finding(
                     "swap",
                     Grade::Warn,
-                    format!("{count} in use, swappiness {swappiness}"),
+                    format!("{count} places, {used_mib} MiB of them used, swappiness {swappiness}"),
                     "swapoff -a while measuring, or vm.swappiness = 1",
                 )
             }
@@ -194,8 +234,8 @@ impl Look {
         };
         let limit = |kind: &str| {
             bytes(&format!("{kind}_bytes")).or_else(|| {
-                let percent = bytes(&format!("{kind}_ratio"))?;
-                Some(memory? / 100 * percent)
+                let percent = bytes(&format!("{kind}_ratio")).filter(|percent| *percent <= 100)?;
+                Some((memory? / 100).saturating_mul(percent))
             })
         };
         findings.push(match (limit("dirty_background"), limit("dirty")) {
@@ -216,7 +256,7 @@ impl Look {
                     finding("dirty limits", Grade::Ok, found, "")
                 }
             }
-            _ => finding("dirty limits", Grade::Warn, "not known", ""),
+            _ => finding("dirty limits", Grade::Unknown, "not known", ""),
         });
         findings
     }
@@ -238,10 +278,10 @@ impl Look {
                 "choose a directory on a local disk with --data-dir",
             ),
             Some(name) => finding("file system", Grade::Ok, name, ""),
-            None => finding("file system", Grade::Warn, "not known", ""),
+            None => finding("file system", Grade::Unknown, "not known", ""),
         });
         let Some((device, queue)) = self.queue_of(data_directory) else {
-            findings.push(finding("disk", Grade::Warn, "device not seen from here", ""));
+            findings.push(finding("disk", Grade::Unknown, "device not seen from here", ""));
             return findings;
         };
         let value = |name: &str| {
@@ -271,25 +311,135 @@ impl Look {
                 "write back: durable only by flushes, which are then part of the cost",
                 "",
             ),
-            _ => finding("write cache", Grade::Warn, "not known", ""),
+            _ => finding("write cache", Grade::Unknown, "not known", ""),
         });
         findings
     }
 
-    fn containers(&self) -> Vec<Finding> {
-        let own = self
-            .text("proc/self/cgroup")
-            .and_then(|text| {
-                text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned))
+    /// Processors' arrangement: what makes two runs meet different hardware.
+    fn topology(&self) -> Vec<Finding> {
+        let smt = self.text("sys/devices/system/cpu/smt/active");
+        let nodes = std::fs::read_dir(self.root.join("sys/devices/system/node"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| {
+                let name = entry.file_name();
+                let number = name.to_str().and_then(|name| name.strip_prefix("node"));
+                number.is_some_and(|number| number.parse::<u32>().is_ok())
             })
-            .unwrap_or_default();
-        let group = format!("sys/fs/cgroup{}", own.trim_end_matches('/'));
-        let processor =
-            self.text(&format!("{group}/cpu.max")).filter(|text| !text.starts_with("max"));
-        let memory = self.text(&format!("{group}/memory.max")).filter(|text| text != "max");
+            .count();
+        vec![
+            match smt.as_deref() {
+                Some("0") => finding("threads", Grade::Ok, "one thread a core", ""),
+                Some("1") => finding(
+                    "threads",
+                    Grade::Warn,
+                    "several a core: how fast one is depends on what its neighbour does",
+                    "echo off > /sys/devices/system/cpu/smt/control, or leave cores free",
+                ),
+                _ => finding("threads", Grade::Unknown, "not known whether cores are shared", ""),
+            },
+            match nodes {
+                0 => finding("numa", Grade::Unknown, "not known", ""),
+                1 => finding("numa", Grade::Ok, "one node", ""),
+                nodes => finding(
+                    "numa",
+                    Grade::Warn,
+                    format!("{nodes} nodes: each start may place memory otherwise"),
+                    "numactl --interleave=all for both arms, or more pairs",
+                ),
+            },
+        ]
+    }
+
+    /// Whether processors were slowed down for their temperature, since the system started.
+    fn heat(&self) -> Finding {
+        let mut events: Option<u64> = None;
+        let processors = std::fs::read_dir(self.root.join("sys/devices/system/cpu"));
+        for entry in processors.into_iter().flatten().flatten() {
+            for kind in ["core", "package"] {
+                let path = entry.path().join(format!("thermal_throttle/{kind}_throttle_count"));
+                let count = std::fs::read_to_string(path)
+                    .ok()
+                    .and_then(|text| text.trim().parse::<u64>().ok());
+                if let Some(count) = count {
+                    events = Some(events.unwrap_or(0).max(count));
+                }
+            }
+        }
+        let zones = std::fs::read_dir(self.root.join("sys/class/thermal"));
+        let hottest = zones
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| std::fs::read_to_string(entry.path().join("temp")).ok())
+            // Thousandths of a degree; some sensors that are not there say the impossible.
+            .filter_map(|text| text.trim().parse::<i64>().ok())
+            .filter(|temperature| (1..150_000).contains(temperature))
+            .max()
+            .map_or_else(String::new, |it| format!(", {} degrees at the hottest", it / 1000));
+        match events {
+            None if hottest.is_empty() => finding("heat", Grade::Unknown, "not shown", ""),
+            None => finding("heat", Grade::Unknown, format!("slowing is not shown{hottest}"), ""),
+            Some(0) => finding("heat", Grade::Ok, format!("never slowed down{hottest}"), ""),
+            Some(count) => finding(
+                "heat",
+                Grade::Warn,
+                format!("slowed down {count} times since the system started{hottest}"),
+                "cooling; a lower fixed frequency for all runs",
+            ),
+        }
+    }
+
+    /// Limits of the control group and of all groups around it, of which the tightest rules.
+    fn containers(&self) -> Vec<Finding> {
+        let mut processors: Option<f64> = None;
+        let mut memory: Option<u64> = None;
+        let number = |path: &str| self.text(path).and_then(|text| text.parse::<u64>().ok());
+        let mut narrow = |quota: Option<u64>, period: Option<u64>| {
+            if let (Some(quota), Some(period @ 1..)) = (quota, period) {
+                let share = super::host::as_float(quota) / super::host::as_float(period);
+                processors = Some(processors.map_or(share, |least: f64| least.min(share)));
+            }
+        };
+        let mut narrow_memory = |bytes: Option<u64>| {
+            // Version 1 writes "no limit" as the largest number of whole pages.
+            if let Some(bytes) = bytes.filter(|bytes| *bytes < 1 << 62) {
+                memory = Some(memory.map_or(bytes, |least| least.min(bytes)));
+            }
+        };
+        let groups = self.text("proc/self/cgroup").unwrap_or_default();
+        for line in groups.lines() {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+            let controls = |name| controllers.split(',').any(|found| found == name);
+            for group in Path::new(path).ancestors() {
+                let group = group.to_string_lossy();
+                let group = group.trim_matches('/');
+                if group.split('/').any(|part| part == "..") {
+                    continue;
+                }
+                if controllers.is_empty() {
+                    let limit = self.text(&format!("sys/fs/cgroup/{group}/cpu.max"));
+                    let mut words = limit.as_deref().unwrap_or_default().split_whitespace();
+                    let quota = words.next().and_then(|word| word.parse().ok());
+                    narrow(quota, words.next().and_then(|word| word.parse().ok()));
+                    narrow_memory(number(&format!("sys/fs/cgroup/{group}/memory.max")));
+                }
+                if controls("cpu") {
+                    let file = |name: &str| number(&format!("sys/fs/cgroup/cpu/{group}/{name}"));
+                    narrow(file("cpu.cfs_quota_us"), file("cpu.cfs_period_us"));
+                }
+                if controls("memory") {
+                    let path = format!("sys/fs/cgroup/memory/{group}/memory.limit_in_bytes");
+                    narrow_memory(number(&path));
+                }
+            }
+        }
         let mut limits = Vec::new();
-        limits.extend(processor.map(|text| format!("processor time {text} us")));
-        limits.extend(memory.map(|text| format!("memory {text} bytes")));
+        limits.extend(processors.map(|count| format!("{count:.2} processors")));
+        limits.extend(memory.map(|bytes| format!("{} MiB of memory", bytes >> 20)));
         vec![if limits.is_empty() {
             finding("limits", Grade::Ok, "no control group's limit seen", "")
         } else {
@@ -364,7 +514,7 @@ impl Look {
                 .collect(),
             warnings: findings
                 .iter()
-                .filter(|finding| finding.grade > Grade::Ok)
+                .filter(|finding| finding.grade >= Grade::Warn)
                 .map(|finding| format!("{}: {}", finding.name, finding.found))
                 .collect(),
         }
@@ -425,7 +575,7 @@ fn load(before: &HostReading, after: &HostReading, seconds: f64) -> Vec<Finding>
         ),
     ] {
         findings.push(match value(sample) {
-            None => finding(name, Grade::Warn, "not shown by this kernel", ""),
+            None => finding(name, Grade::Unknown, "not shown by this kernel", ""),
             Some(ratio) => {
                 let grade = grade(ratio, warn, bad);
                 let remedy = if grade == Grade::Ok { "" } else { remedy };
@@ -438,7 +588,7 @@ fn load(before: &HostReading, after: &HostReading, seconds: f64) -> Vec<Finding>
 
 fn space(reading: &HostReading) -> Finding {
     match reading.disk_free_bytes {
-        None => finding("free space", Grade::Warn, "not known", ""),
+        None => finding("free space", Grade::Unknown, "not known", ""),
         Some(bytes) if bytes < LITTLE_SPACE_BYTES => finding(
             "free space",
             Grade::Bad,
@@ -513,17 +663,20 @@ mod tests {
             assert_eq!(grade(&memory, name), Grade::Warn, "{name}");
         }
         for finding in processor.iter().chain(&memory) {
-            assert_eq!(finding.remedy.is_empty(), finding.grade == Grade::Ok, "{finding:?}");
+            assert_eq!(finding.remedy.is_empty(), finding.grade < Grade::Warn, "{finding:?}");
         }
     }
 
     #[test]
     fn what_is_not_shown_is_not_called_good() {
         let (_directory, look) = copy(&[]);
-        assert_eq!(grade(&look.memory(), "swap"), Grade::Warn);
+        assert_eq!(grade(&look.memory(), "swap"), Grade::Unknown);
+        for name in ["governor", "turbo", "clock", "threads", "numa", "heat"] {
+            assert_eq!(grade(&look.processor(), name), Grade::Unknown, "{name}");
+        }
         let reading = HostReading::default();
-        assert!(load(&reading, &reading, 1.0).iter().all(|finding| finding.grade == Grade::Warn));
-        assert_eq!(space(&reading).grade, Grade::Warn);
+        assert!(load(&reading, &reading, 1.0).iter().all(|it| it.grade == Grade::Unknown));
+        assert_eq!(space(&reading).grade, Grade::Unknown);
     }
 
     #[test]
@@ -548,8 +701,63 @@ mod tests {
         ]);
         let findings = look.containers();
         assert_eq!(findings[0].grade, Grade::Warn);
-        assert!(findings[0].found.contains("50000 100000"), "{}", findings[0].found);
+        assert!(findings[0].found.contains("0.50 processors"), "{}", findings[0].found);
         assert!(!findings[0].found.contains("memory"));
+    }
+
+    #[test]
+    fn a_limit_of_a_group_around_ours_or_of_version_1_is_seen() {
+        let (_directory, look) = copy(&[
+            ("proc/self/cgroup", "0::/out/in\n"),
+            ("sys/fs/cgroup/out/cpu.max", "200000 100000\n"),
+            ("sys/fs/cgroup/out/in/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/memory.max", "1073741824\n"),
+            ("sys/fs/cgroup/out/memory.max", "2147483648\n"),
+        ]);
+        let found = &look.containers()[0].found;
+        assert!(found.contains("2.00 processors") && found.contains("1024 MiB"), "{found}");
+        let (_directory, look) = copy(&[
+            ("proc/self/cgroup", "4:cpu,cpuacct:/box\n3:memory:/box\n"),
+            ("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "150000\n"),
+            ("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"),
+            ("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n"),
+        ]);
+        let found = &look.containers()[0].found;
+        assert!(found.contains("1.50 processors") && !found.contains("memory"), "{found}");
+    }
+
+    #[test]
+    fn files_that_lie_or_break_off_neither_panic_nor_look_good() {
+        let largest = u64::MAX.to_string();
+        for text in
+            ["", "\n", "x", &largest, "-1", "18446744073709551616", "0 0", "max max", "[", ":"]
+        {
+            let names = [
+                "proc/self/cgroup",
+                "proc/self/mounts",
+                "proc/cpuinfo",
+                "proc/swaps",
+                "proc/sys/vm/dirty_background_ratio",
+                "proc/sys/vm/dirty_ratio",
+                "proc/sys/vm/dirty_bytes",
+                "sys/fs/cgroup/cpu.max",
+                "sys/fs/cgroup/memory.max",
+                "sys/devices/system/cpu/smt/active",
+                "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
+                "sys/devices/system/node/nodex/meminfo",
+                "sys/class/thermal/thermal_zone0/temp",
+                "sys/kernel/mm/transparent_hugepage/enabled",
+            ];
+            let mut files: Vec<(&str, &str)> = names.iter().map(|name| (*name, text)).collect();
+            files.push(("proc/meminfo", "MemTotal: 18014398509481983 kB\n"));
+            let (_directory, look) = copy(&files);
+            for finding in look.processor().iter().chain(&look.memory()).chain(&look.containers()) {
+                assert!(!finding.found.contains("NaN") && !finding.found.contains("inf"));
+            }
+            assert!(grade(&look.memory(), "dirty limits") > Grade::Ok, "'{text}'");
+            let _ = look.file_system(Path::new("/"));
+        }
     }
 
     #[test]

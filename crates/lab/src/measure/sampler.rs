@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -86,10 +86,52 @@ struct HostSample {
     known_ticks: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// Totals by name; none where the server did not answer.
+#[derive(Clone, Debug)]
 struct ServerSample {
     at: Instant,
-    wal_bytes: Option<u64>,
+    totals: BTreeMap<String, Option<u64>>,
+}
+
+impl SamplerOptions {
+    /// For a server that somebody else runs: everything that can be seen of it from here. Of a server
+    /// on another machine, or one whose processes are not of this machine's (a container, a tunnel),
+    /// only its answers are looked at, and `server_process` stays `None`.
+    #[must_use]
+    pub fn of_running(address: &Address, runtime: &Arc<dyn Runtime>) -> Self {
+        let mut options = Self { address: Some(address.clone()), ..Self::default() };
+        if !address.is_local() {
+            return options;
+        }
+        let asking = address.clone().with_connect_timeout(ANSWER_TIMEOUT);
+        let Ok(mut client) = Client::connect(&asking, runtime) else { return options };
+        client.set_timeout(Some(ANSWER_TIMEOUT));
+        let backend = client.process_id().and_then(|process| u32::try_from(process).ok());
+        options.server_process =
+            backend.and_then(|backend| postmaster_of(Path::new("/proc"), backend));
+        if options.server_process.is_some() {
+            // Only superusers and members of pg_read_all_settings may ask.
+            options.data_directory = client
+                .value("show data_directory")
+                .ok()
+                .flatten()
+                .map(PathBuf::from)
+                .filter(|directory| directory.is_dir());
+        }
+        options
+    }
+}
+
+/// The parent of a server process of this machine; `None` where the process of that number is no
+/// session of PostgreSQL's, as with a server in a container of its own.
+fn postmaster_of(proc: &Path, backend: u32) -> Option<u32> {
+    let command = std::fs::read(proc.join(format!("{backend}/cmdline"))).ok()?;
+    if !command.starts_with(b"postgres: ") {
+        return None;
+    }
+    let status = std::fs::read_to_string(proc.join(format!("{backend}/stat"))).ok()?;
+    let parent = status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+    (parent > 1).then_some(parent)
 }
 
 impl Sampler {
@@ -167,8 +209,8 @@ impl Sampler {
         self.spawn("sample-server", move |wake| {
             let mut asker = ServerAsker { address, client: None, runtime: Arc::clone(&runtime) };
             let take = |asker: &mut ServerAsker| {
-                let wal_bytes = asker.ask();
-                let sample = ServerSample { at: runtime.now(), wal_bytes };
+                let totals = asker.ask().unwrap_or_default();
+                let sample = ServerSample { at: runtime.now(), totals };
                 shared.server.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
             };
             take(&mut asker);
@@ -296,7 +338,7 @@ struct ServerAsker {
 }
 
 impl ServerAsker {
-    fn ask(&mut self) -> Option<u64> {
+    fn ask(&mut self) -> Option<BTreeMap<String, Option<u64>>> {
         if self.client.is_none() {
             let address = self
                 .address
@@ -310,11 +352,11 @@ impl ServerAsker {
             }
             self.client = Some(client);
         }
-        let result = self.client.as_mut().map(counters::wal_position)?;
+        let result = self.client.as_mut().map(counters::live)?;
         if result.is_err() {
             self.client = None;
         }
-        result.ok().flatten()
+        result.ok()
     }
 }
 
@@ -354,10 +396,16 @@ fn put_on_axis(
         let [before, now] = pair else { continue };
         let length_ns = now.at.nanos_since(before.at);
         if let Some(second) = second_of(before.at, now.at, origin, end) {
-            let rate = delta(now.wal_bytes, before.wal_bytes)
-                .filter(|_| length_ns > 0)
-                .map(|bytes| bytes / (as_float(length_ns) / 1e9));
-            sampled.seconds.entry(second).or_default().insert("wal_bytes_per_s".to_owned(), rate);
+            let seconds = as_float(length_ns) / 1e9;
+            let samples = sampled.seconds.entry(second).or_default();
+            // A server that did not answer has not stood still: its rates are unknown.
+            samples.entry("wal_bytes_per_s".to_owned()).or_insert(None);
+            for (name, total) in &now.totals {
+                let earlier = before.totals.get(name).copied().flatten();
+                // Counters go back when they are reset.
+                let rate = delta(*total, earlier).filter(|_| length_ns > 0).map(|it| it / seconds);
+                samples.insert(format!("{name}_per_s"), rate);
+            }
         }
     }
     sampled.host = summary(host, cost_ns, origin, end);
@@ -488,7 +536,7 @@ mod tests {
     fn a_position_of_the_log_that_is_unknown_gives_no_rate() {
         let at = |second: u64, wal_bytes| ServerSample {
             at: Instant::from_nanos(second * SECOND),
-            wal_bytes,
+            totals: BTreeMap::from([("wal_bytes".to_owned(), wal_bytes)]),
         };
         let server = [at(0, Some(0)), at(1, Some(5000)), at(2, None), at(3, Some(9000))];
         let sampled =
@@ -496,6 +544,23 @@ mod tests {
         let rates: Vec<Option<f64>> =
             sampled.seconds.values().map(|second| second["wal_bytes_per_s"]).collect();
         assert_eq!(rates, [Some(5000.0), None, None]);
+    }
+
+    #[test]
+    fn a_process_of_the_same_number_that_is_no_session_is_not_taken_for_the_server() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = |number: u32, command: &str, stat: &str| {
+            let place = proc.path().join(number.to_string());
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join("cmdline"), command).unwrap();
+            std::fs::write(place.join("stat"), stat).unwrap();
+        };
+        process(7, "postgres: me app [local] idle\0", "7 (postgres) S 5 7 7 0\n");
+        process(8, "bash\0", "8 (bash) S 5 8 8 0\n");
+        process(9, "postgres: me app [local] idle\0", "9 (postg");
+        process(10, "postgres: me app [local] idle\0", "10 (postgres) S 1 7 7 0\n");
+        let found: Vec<_> = (6..=10).map(|backend| postmaster_of(proc.path(), backend)).collect();
+        assert_eq!(found, [None, Some(5), None, None, None]);
     }
 
     #[test]

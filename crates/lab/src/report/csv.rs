@@ -16,7 +16,7 @@ use crate::report::text;
 
 /// Columns of the timeline that hold sampled values; fixed, so that files of different sessions and
 /// versions of the server stack.
-const SAMPLES: [&str; 9] = [
+const SAMPLES: [&str; 23] = [
     "dirty_bytes",
     "writeback_bytes",
     "wal_bytes_per_s",
@@ -26,6 +26,20 @@ const SAMPLES: [&str; 9] = [
     "psi_cpu_some_ratio",
     "psi_memory_some_ratio",
     "steal_ratio",
+    "commits_per_s",
+    "blocks_read_per_s",
+    "blocks_hit_per_s",
+    "buffers_allocated_per_s",
+    "buffers_cleaned_per_s",
+    "cleaner_limit_stops_per_s",
+    "buffers_checkpointed_per_s",
+    "buffers_by_backends_per_s",
+    "fsyncs_by_backends_per_s",
+    "evictions_per_s",
+    "slru_blocks_read_per_s",
+    "slru_blocks_written_per_s",
+    "wal_full_pages_per_s",
+    "wal_buffers_full_per_s",
 ];
 
 /// `runs.csv`: one row a run.

@@ -205,10 +205,7 @@ impl Laboratory {
             Servers::Running(addresses) => match addresses.get(arm) {
                 Some(address) => Ok(Up {
                     address: address.clone(),
-                    sampled: SamplerOptions {
-                        address: Some(address.clone()),
-                        ..SamplerOptions::default()
-                    },
+                    sampled: SamplerOptions::of_running(address, &self.runtime),
                 }),
                 None => Err(Failure::Environment(format!("there is no arm {arm}"))),
             },

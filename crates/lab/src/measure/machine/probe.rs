@@ -72,7 +72,6 @@ pub(super) fn synchronisation(directory: &Path, runtime: &dyn Runtime) -> Vec<Fi
     let name = format!(".evenkeel-doctor-{}-{:08x}", std::process::id(), runtime.entropy_u64());
     let path = directory.join(name);
     let result = time_syncs(&path, runtime);
-    let _ = std::fs::remove_file(&path);
     vec![match result {
         Err(error) => finding(
             "fsync",
@@ -106,6 +105,8 @@ pub(super) fn synchronisation(directory: &Path, runtime: &dyn Runtime) -> Vec<Fi
 
 fn time_syncs(path: &Path, runtime: &dyn Runtime) -> io::Result<Vec<u64>> {
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    // Nameless from here on: whatever ends this process leaves nothing behind.
+    std::fs::remove_file(path)?;
     let block = [0x5a_u8; WRITE_BYTES];
     // Space is allocated first, so that writing over it is what is timed, as with the log.
     for _ in 0..8 {

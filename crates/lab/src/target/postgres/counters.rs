@@ -145,6 +145,81 @@ pub fn wal_position(client: &mut Client) -> Result<Option<u64>, ClientError> {
     Ok(text.as_deref().and_then(parse_lsn))
 }
 
+/// Counters that are cheap enough to be looked at each second, all in one round trip and one row: by
+/// name, as totals. What the server's version does not count, or does not know at the moment (the
+/// log's position on a standby), is `None`. Backends report theirs at the end of a transaction and at
+/// most once a second, so that a second's figure may belong to the one before.
+///
+/// # Errors
+/// When the server refuses.
+pub fn live(client: &mut Client) -> Result<BTreeMap<String, Option<u64>>, ClientError> {
+    let rows = client.query(&live_sql(client.server_version()))?;
+    let Some(row) = rows.row(0) else { return Ok(BTreeMap::new()) };
+    Ok(rows
+        .columns()
+        .iter()
+        .zip(row.values())
+        .map(|(name, value)| (name.clone(), value.as_ref().and_then(|text| text.parse().ok())))
+        .collect())
+}
+
+/// The statement of [`live`]. Names are ours, since the server's moved between views: what
+/// checkpoints and backends wrote is in `pg_stat_bgwriter` up to 16, then in `pg_stat_checkpointer`
+/// and `pg_stat_io`.
+fn live_sql(version: u32) -> String {
+    let mut columns = vec![
+        "case when pg_catalog.pg_is_in_recovery() then null else pg_catalog.pg_wal_lsn_diff(\
+         pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint end as wal_bytes",
+        "d.xact_commit as commits",
+        "d.blks_read as blocks_read",
+        "d.blks_hit as blocks_hit",
+        "b.buffers_alloc as buffers_allocated",
+        "b.buffers_clean as buffers_cleaned",
+        "b.maxwritten_clean as cleaner_limit_stops",
+    ];
+    let mut views = vec![
+        "(select * from pg_catalog.pg_stat_database \
+         where datname = pg_catalog.current_database()) d",
+        "pg_catalog.pg_stat_bgwriter b",
+    ];
+    if version >= 130_000 {
+        columns.push("s.slru_read as slru_blocks_read");
+        columns.push("s.slru_written as slru_blocks_written");
+        views.push(
+            "(select pg_catalog.sum(blks_read)::bigint as slru_read, \
+             pg_catalog.sum(blks_written)::bigint as slru_written \
+             from pg_catalog.pg_stat_slru) s",
+        );
+    }
+    if version >= 140_000 {
+        columns.push("w.wal_fpi as wal_full_pages");
+        columns.push("w.wal_buffers_full");
+        views.push("pg_catalog.pg_stat_wal w");
+    }
+    if version >= 160_000 {
+        columns.push("i.evictions");
+        views.push(
+            "(select pg_catalog.sum(evictions)::bigint as evictions, \
+             pg_catalog.sum(coalesce(writes, 0) + coalesce(extends, 0)) filter (where backend_type \
+             not in ('checkpointer', 'background writer'))::bigint as written, \
+             pg_catalog.sum(fsyncs) filter (where backend_type not in ('checkpointer', \
+             'background writer'))::bigint as synced \
+             from pg_catalog.pg_stat_io where object = 'relation') i",
+        );
+    }
+    if version >= 170_000 {
+        columns.push("c.buffers_written as buffers_checkpointed");
+        columns.push("i.written as buffers_by_backends");
+        columns.push("i.synced as fsyncs_by_backends");
+        views.push("pg_catalog.pg_stat_checkpointer c");
+    } else {
+        columns.push("b.buffers_checkpoint as buffers_checkpointed");
+        columns.push("b.buffers_backend as buffers_by_backends");
+        columns.push("b.buffers_backend_fsync as fsyncs_by_backends");
+    }
+    format!("select {} from {}", columns.join(", "), views.join(" cross join "))
+}
+
 /// Sizes of the tables of a schema in the search path with all that belongs to them, in bytes, as
 /// `relation_size_bytes.<relation>`: tables, indexes each, and `database_size_bytes`.
 ///
@@ -197,6 +272,20 @@ mod tests {
         assert_eq!(delta(&counters(9.0, "monday")), None);
         assert_eq!(delta(&counters(99.0, "tuesday")), None);
         assert_eq!(delta(&Counters::default()), None);
+    }
+
+    #[test]
+    fn what_backends_and_checkpoints_write_is_read_from_the_view_that_has_it_in_each_version() {
+        for (version, has, has_not) in [
+            (130_000, "b.buffers_backend_fsync", "pg_stat_wal"),
+            (150_000, "w.wal_buffers_full", "pg_stat_io"),
+            (160_000, "b.buffers_checkpoint ", "pg_stat_checkpointer"),
+            (170_000, "c.buffers_written", "b.buffers_checkpoint"),
+            (180_000, "i.written as buffers_by_backends", "b.buffers_backend"),
+        ] {
+            let sql = live_sql(version);
+            assert!(sql.contains(has) && !sql.contains(has_not), "{version}: {sql}");
+        }
     }
 
     #[test]
