@@ -9,7 +9,7 @@
 //! random operations on the policy and checks after each that the contract of [`crate::policy`]
 //! holds: a victim is resident and unpinned, no frame is lost or held twice, a search over pinned
 //! frames ends and changes nothing, the same calls give the same answers, looking ahead changes
-//! nothing.
+//! nothing. Hits wait in a log for a while, as in a pool, also while their frames leave.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -24,6 +24,9 @@ pub type Maker<'a> = &'a dyn Fn(u32) -> Box<dyn Policy>;
 /// Most offers a search over all-pinned frames may make, per frame: counters go to 255 at most and
 /// pinned frames are not lowered, so a few walks are enough.
 const OFFERS_PER_FRAME_MAX: u64 = 16;
+
+/// Hits that may wait in a log before they are applied, as in a pool.
+const HITS_WAITING_MAX: usize = 5;
 
 /// Operations per random walk.
 const OPERATIONS: u32 = 600;
@@ -111,7 +114,13 @@ impl<'a> Pool<'a> {
 
     fn access(&mut self) -> Access {
         self.tick_ms = self.tick_ms.wrapping_add(1);
-        Access { hint: Hint::Normal, tick_ms: self.tick_ms }
+        // Mostly ordinary; the clock decides, so that equal walks have equal hints.
+        let hint = match self.tick_ms % 16 {
+            5 | 11 => Hint::Ring,
+            7 => Hint::WontNeed,
+            _ => Hint::Normal,
+        };
+        Access { hint, tick_ms: self.tick_ms }
     }
 
     fn fail<T>(&self, text: &str) -> Result<T, String> {
@@ -185,7 +194,10 @@ impl<'a> Pool<'a> {
     }
 
     fn verify(&mut self) -> Result<(), String> {
-        self.policy.drain(&mut self.log);
+        // Not after each hit: a log may wait while frames in it leave, and are filled again.
+        if self.log.len() >= HITS_WAITING_MAX {
+            self.policy.drain(&mut self.log);
+        }
         let held = self.page_in.iter().filter(|page| page.is_some()).count();
         if self.policy.resident() as usize != held {
             return self
