@@ -2,7 +2,10 @@
 //!
 //! [`dense`] is the form of a trace that everything here runs over; [`simulate`] runs one policy at
 //! one size, [`optimum`] the clairvoyant bound, and [`stack_distance`] LRU at all sizes at once.
+//! [`choice`] and [`cache_size`] read what people ask for.
 
+pub mod cache_size;
+pub mod choice;
 pub mod dense;
 pub mod generate;
 mod lru_stack;
