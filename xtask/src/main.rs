@@ -1,10 +1,12 @@
 //! The repository's own tools: `cargo xtask <task>`.
 
+mod bench_cachesim;
 mod bench_distribution;
 mod bench_driver;
 mod check;
 mod check_traces;
 mod check_verdicts;
+mod libcachesim;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +31,11 @@ const TASKS: &[Task] = &[
         check_traces::run,
     ),
     ("bench-driver", "our CPU time per transaction against pgbench's", bench_driver::run),
+    (
+        "bench-cachesim",
+        "our simulator's CPU time and memory against libCacheSim's",
+        bench_cachesim::run,
+    ),
     ("bench-distribution", "nanoseconds per drawn key", bench_distribution::run),
 ];
 

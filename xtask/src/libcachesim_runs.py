@@ -1,0 +1,65 @@
+"""Runs libCacheSim on request: the other half of bench-cachesim and compare-libcachesim.
+
+The argument is a trace in libCacheSim's oracleGeneral form. Each line of the standard input is a
+number of frames, a blank and a policy by our name; each answer is the misses, the CPU time in
+nanoseconds and the growth of resident memory in bytes, or a line that begins with "-".
+"""
+
+import math
+import sys
+import time
+
+import libcachesim as lcs
+
+
+def resident_bytes(name):
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+POLICIES = {
+    "fifo": lcs.FIFO,
+    "lru": lcs.LRU,
+    "clock": lcs.Clock,
+    "clock_sweep": lambda **sizes: lcs.Clock(init_freq=1, n_bit_counter=3, **sizes),
+    "sieve": lcs.Sieve,
+    "s3_fifo": lcs.S3FIFO,
+    "clock2q_plus": lcs.Clock2QPlus,
+    "arc": lcs.ARC,
+    "two_q": lcs.TwoQ,
+    "lirs": lcs.LIRS,
+    "optimum": lcs.Belady,
+}
+
+path, requests = sys.argv[1], int(sys.argv[2])
+print("ready", flush=True)
+for line in sys.stdin:
+    frames, policy = line.split()
+    frames = int(frames)
+    if policy not in POLICIES:
+        print("- no such policy", flush=True)
+        continue
+    try:
+        with open("/proc/self/clear_refs", "w") as refs:
+            refs.write("5")
+    except OSError:
+        pass
+    reader = lcs.TraceReader(
+        trace=path,
+        trace_type=lcs.TraceType.ORACLE_GENERAL_TRACE,
+        reader_init_params=lcs.ReaderInitParam(ignore_obj_size=True),
+    )
+    memory = resident_bytes("VmRSS:")
+    # A hash table that fits the cache: smaller and faster than the default of 2^24 entries.
+    hashpower = max(10, math.ceil(math.log2(frames)) + 1)
+    cache = POLICIES[policy](cache_size=frames, hashpower=hashpower)
+    before = time.process_time_ns()
+    ratio, _ = cache.process_trace(reader)
+    spent = time.process_time_ns() - before
+    # The trace is mapped, and its pages are not the cache's.
+    memory = max(0, resident_bytes("VmHWM:") - memory - 24 * requests)
+    print(round(ratio * requests), spent, memory, flush=True)
+    del cache, reader
