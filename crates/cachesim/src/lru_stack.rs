@@ -40,7 +40,7 @@ impl LruStack {
         stack
     }
 
-    /// Pages in the stack.
+    #[cfg(test)]
     pub(crate) const fn len(&self) -> u32 {
         self.len
     }
@@ -73,7 +73,7 @@ impl LruStack {
         distance
     }
 
-    /// Takes `page` out of the stack.
+    #[cfg(test)]
     pub(crate) fn remove(&mut self, page: u32) {
         let Some(place) = self.slot_of.get_mut(page as usize) else { return };
         let slot = std::mem::replace(place, NONE);

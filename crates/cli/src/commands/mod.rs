@@ -8,6 +8,7 @@ mod import;
 mod init;
 mod report;
 mod selftest;
+mod simulate;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -33,6 +34,7 @@ enum Command {
     Distribution(distribution::Arguments),
     Doctor(doctor::Arguments),
     Selftest(selftest::Arguments),
+    Simulate(Box<simulate::Arguments>),
     Trace(trace::Arguments),
 }
 
@@ -48,6 +50,7 @@ impl CommandLine {
             Command::Distribution(arguments) => distribution::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments),
             Command::Selftest(arguments) => selftest::run(arguments),
+            Command::Simulate(arguments) => simulate::run(*arguments),
             Command::Trace(arguments) => trace::run(arguments),
         }
     }

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Writes a result. A reader such as `head` that has seen enough is not an error.
-fn print(text: &str) -> anyhow::Result<Outcome> {
+pub(super) fn print(text: &str) -> anyhow::Result<Outcome> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Outcome::Success),
