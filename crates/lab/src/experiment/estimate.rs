@@ -6,7 +6,7 @@ use crate::report::number;
 use crate::statistics::compare::{pairs, ratio};
 use crate::statistics::look_alpha;
 use crate::statistics::measure::Measure;
-use crate::statistics::power::minimal_detectable;
+use crate::statistics::power::{Spread, expected_detectable};
 use crate::statistics::sign_flip::standard_deviation;
 
 /// Restore, start, checkpoint and stop of a small managed server, as seen on two-core machines.
@@ -59,15 +59,21 @@ pub fn sentences(plan: &Plan) -> Vec<String> {
         DEVIATION_OF_PERCENTILE
     };
     let alpha = look_alpha(plan.looks.len());
-    sentences.push(match minimal_detectable(deviation, plan.pairs as usize, alpha) {
-        Some(least) => format!(
-            "on a quiet machine it sees differences of {} or more in {} (margin {})",
-            number::percent(ratio(least)),
-            plan.primary,
-            number::percent(plan.margin_ratio),
-        ),
-        None => "too few pairs to see any difference".to_owned(),
-    });
+    sentences.push(
+        match expected_detectable(
+            Spread { pairs: deviation, copies: 0.0 },
+            plan.pairs as usize,
+            alpha,
+        ) {
+            Some(least) => format!(
+                "on a quiet machine it sees differences of {} or more in {} (margin {})",
+                number::percent(ratio(least)),
+                plan.primary,
+                number::percent(plan.margin_ratio),
+            ),
+            None => "too few pairs to see any difference".to_owned(),
+        },
+    );
     sentences
 }
 
@@ -85,7 +91,8 @@ pub fn pilot(document: &SessionDocument) -> Option<String> {
     let deviation = standard_deviation(&differences)?;
     let planned = document.protocol.pairs_planned;
     let alpha = look_alpha(document.protocol.looks.len());
-    let least = minimal_detectable(deviation, planned as usize, alpha)?;
+    let least =
+        expected_detectable(Spread { pairs: deviation, copies: 0.0 }, planned as usize, alpha)?;
     Some(format!(
         "after {} pairs: {planned} pairs will probably see differences of {} or more in {}",
         differences.len(),

@@ -3,7 +3,7 @@
 use super::max_t::adjusted_p;
 use super::measure::{Measure, percentile_of, summary_of};
 use super::outlier::{self, Outlier};
-use super::power::{minimal_detectable, t_quantile};
+use super::power::{detectable, detectable_beyond, t_quantile};
 use super::sign_flip::{SubsetMeans, hodges_lehmann, mean, standard_deviation};
 use super::within_run::{self, WithinRuns};
 use crate::experiment::document::{LatencySummary, MeasureRow, RowKind, Run, SessionDocument};
@@ -179,6 +179,25 @@ pub fn compare(measure: &Measure, pairs: &[Pair<'_>], level: Level, is_primary: 
     compared
 }
 
+/// Lets the detectable change account for a threshold (in log units) that the estimate must exceed besides
+/// its own test.
+fn raise_detectable(row: &mut MeasureRow, differences: &[f64], threshold: f64, alpha: f64) {
+    let raised = standard_deviation(differences)
+        .and_then(|deviation| detectable_beyond(threshold, deviation, differences.len(), alpha))
+        .and_then(known_ratio);
+    if let (Some(least), Some(raised)) = (row.detectable_ratio, raised) {
+        row.detectable_ratio = Some(least.max(raised));
+    }
+}
+
+/// Lets what the primary row calls detectable account for the A/A floor, which a change must exceed to be
+/// called one.
+pub fn account_for_floor(primary: &mut Compared, floor_ratio: Option<f64>, level: Level) {
+    if let Some(floor) = floor_ratio {
+        raise_detectable(&mut primary.row, &primary.differences, floor.ln_1p(), level.alpha);
+    }
+}
+
 fn compare_logs(compared: &mut Compared, within: Option<WithinRuns>, level: Level) {
     let (row, differences) = (&mut compared.row, &compared.differences);
     let centre = mean(differences).unwrap_or(0.0);
@@ -189,7 +208,7 @@ fn compare_logs(compared: &mut Compared, within: Option<WithinRuns>, level: Leve
     let means = SubsetMeans::new(differences, level.seed);
     let deviation = standard_deviation(differences).unwrap_or(0.0);
     row.detectable_ratio =
-        minimal_detectable(deviation, differences.len(), level.alpha).and_then(known_ratio);
+        detectable(deviation, differences.len(), level.alpha).and_then(known_ratio);
     let mut interval = means.interval(level.alpha);
     compared.equivalence = means.interval(level.equivalence_alpha());
     if let Some(within) = within {
@@ -209,6 +228,9 @@ fn compare_logs(compared: &mut Compared, within: Option<WithinRuns>, level: Leve
         compared.equivalence =
             wider(compared.equivalence, level.equivalence_alpha()).or(compared.equivalence);
         compared.p_within = within.p(centre);
+        if let Some(half) = within.half_width(level.alpha) {
+            raise_detectable(row, differences, half, level.alpha);
+        }
     }
     let p = means.p(0.0);
     row.p = Some(compared.p_within.map_or(p, |within| within.max(p)));

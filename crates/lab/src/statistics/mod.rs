@@ -21,6 +21,7 @@ pub mod power;
 pub mod series;
 pub mod shift;
 pub mod sign_flip;
+pub mod simulations;
 pub mod stalls;
 mod steady;
 pub mod synthetic;
@@ -106,9 +107,13 @@ pub fn primary_verdict(document: &SessionDocument) -> Verdict {
     let primary = Measure::new(&document.protocol.primary);
     let pairs = pairs(document, 0, 1);
     let mut rows = [compare::compare(&primary, &pairs, level, true)];
+    let floor = floor(document, &primary);
+    for row in &mut rows {
+        compare::account_for_floor(row, floor, level);
+    }
     conclude(&mut rows, level, pairs.len());
     let [row] = rows;
-    verdict(&row, pairs.len(), level, &gates::all(document), floor(document, &primary))
+    verdict(&row, pairs.len(), level, &gates::all(document), floor)
 }
 
 fn comparison(
@@ -134,6 +139,9 @@ fn comparison(
                 || row.row.against_value.is_some_and(|value| value.abs() > 0.0)
         })
         .collect();
+    if let Some(primary) = rows.first_mut() {
+        compare::account_for_floor(primary, floor, level);
+    }
     conclude(&mut rows, level, pairs.len());
     let verdict = rows.first().map_or_else(
         || inconclusive(vec!["there is no measure".to_owned()], None),

@@ -37,16 +37,19 @@ impl SubsetMeans {
         let n = differences.len();
         let mut sorted = Vec::new();
         if n <= EXACT_PAIRS_MAX {
-            sorted.reserve(1 << n);
-            for pattern in 1_u32..(1 << n) {
-                let mut sum = 0.0;
-                for (i, difference) in differences.iter().enumerate() {
-                    if pattern & (1 << i) != 0 {
-                        sum += difference;
-                    }
+            // Each pair doubles the sums: those without it, then those with it.
+            let mut sums = Vec::with_capacity(1 << n);
+            sums.push(0.0);
+            for difference in differences {
+                for at in 0..sums.len() {
+                    sums.push(sums.get(at).copied().unwrap_or(0.0) + difference);
                 }
-                sorted.push(sum / f64::from(pattern.count_ones()));
             }
+            sorted = (0_u32..)
+                .zip(sums)
+                .skip(1)
+                .map(|(pattern, sum)| sum / f64::from(pattern.count_ones()))
+                .collect();
         } else {
             let mut stream = RandomStream::new(seed, 0, Purpose::Audit);
             sorted.reserve(DRAWN_PATTERNS);

@@ -92,6 +92,28 @@ const SERVICE_DEVIATION: f64 = 0.5;
 /// Mean length of a stall.
 const STALL_NS: f64 = 0.8e9;
 
+/// Standard normal deviates from a seed, for simulations.
+#[derive(Debug)]
+pub struct Normal(RandomStream);
+
+impl Normal {
+    /// Everything follows from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(RandomStream::new(seed, 6, Purpose::Audit))
+    }
+
+    /// The next one.
+    pub fn deviate(&mut self) -> f64 {
+        normal(&mut self.0)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        self.0.unit()
+    }
+}
+
 /// A standard normal deviate (G. Box, M. Muller, 1958).
 fn normal(stream: &mut RandomStream) -> f64 {
     let radius = (-2.0 * stream.positive_unit().ln()).sqrt();

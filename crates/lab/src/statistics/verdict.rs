@@ -2,7 +2,7 @@
 
 use super::compare::{Compared, EPISODES_MIN, Level, SAMPLES_BEYOND_MIN, known_ratio, ratio};
 use super::measure::Measure;
-use super::power::{pairs_for_level, pairs_needed};
+use super::power::{Spread, floor_by_chance, pairs_for_level, pairs_needed};
 use super::sign_flip::{mean, p_floor, standard_deviation};
 use crate::experiment::document::{
     Gate, GateStatus, RowKind, SessionDocument, Verdict, VerdictKind,
@@ -48,8 +48,14 @@ pub fn verdict(
         return Verdict { kind: VerdictKind::Invalid, ..inconclusive(failed, None) };
     }
     let row = &primary.row;
-    let needed = standard_deviation(&primary.differences)
-        .and_then(|deviation| pairs_needed(deviation, level.margin().1, level.alpha));
+    // A floor beyond the margin that is not chance is the copies' placement, which more pairs do not move.
+    let is_placement = is_placement(primary, floor, level);
+    let needed =
+        standard_deviation(&primary.differences).filter(|_| !is_placement).and_then(|deviation| {
+            let floor = floor.map(f64::ln_1p);
+            let spread = Spread::of(deviation, primary.differences.len(), floor);
+            pairs_needed(spread, level.margin().1, level.alpha)
+        });
     if row.kind == RowKind::NotTested {
         let reason = format!("{} is a single value of each run and cannot be tested", row.measure);
         return inconclusive(vec![reason], None);
@@ -90,9 +96,14 @@ pub fn verdict(
     if let Some(floor) = floor
         && change.ln_1p().abs() < floor.ln_1p()
     {
+        let remedy = if is_placement {
+            "; that is not chance but placement, so more pairs will not settle the margin"
+        } else {
+            ""
+        };
         let reason = format!(
             "the change of {:+.1}% is not above this session's noise floor: two copies of one arm \
-             differ by {:.1}%",
+             differ by {:.1}%{remedy}",
             change * 100.0,
             floor * 100.0
         );
@@ -104,6 +115,14 @@ pub fn verdict(
         _ => false,
     };
     Verdict { kind, is_beyond_margin, ..inconclusive(Vec::new(), None) }
+}
+
+/// Whether the copies of an arm differ by more than the margin, and by more than chance.
+fn is_placement(primary: &Compared, floor: Option<f64>, level: Level) -> bool {
+    let Some(floor) = floor.map(f64::ln_1p) else { return false };
+    let by_chance = standard_deviation(&primary.differences)
+        .map(|deviation| floor_by_chance(deviation, primary.differences.len()));
+    floor > level.margin().1 && by_chance.is_some_and(|chance| floor > chance)
 }
 
 /// Why nothing can be said, and what would settle it.
