@@ -454,6 +454,9 @@ pub struct HostSummary {
     pub swap_bytes: Option<u64>,
     /// Free space of the data's file system, least seen.
     pub disk_free_bytes_min: Option<u64>,
+    /// How often processors were slowed down for heat, where they count it.
+    #[serde(default)]
+    pub thermal_throttles: Option<u64>,
     /// CPU time that sampling itself used, as a share of one core.
     pub sampler_cpu_ratio: Option<f64>,
 }

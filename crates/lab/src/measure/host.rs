@@ -114,6 +114,22 @@ impl HostReader {
         Some(sum)
     }
 
+    /// How often processors were slowed down for heat since the machine started, over all cores, as
+    /// `/sys` counts it beside `/proc`; absent where the kernel or the processor does not count.
+    #[must_use]
+    pub fn thermal_throttles(&self) -> Option<u64> {
+        let processors = self.root.with_file_name("sys").join("devices/system/cpu");
+        let mut sum = None;
+        for entry in std::fs::read_dir(processors).ok()?.flatten() {
+            let counter = entry.path().join("thermal_throttle/core_throttle_count");
+            let count = std::fs::read_to_string(counter).ok();
+            if let Some(count) = count.and_then(|text| text.trim().parse::<u64>().ok()) {
+                sum = Some(count.saturating_add(sum.unwrap_or(0)));
+            }
+        }
+        sum
+    }
+
     fn text(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.root.join(name)).ok()
     }
@@ -222,6 +238,22 @@ fn named_number(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heat_that_no_processor_counts_is_absent_and_not_zero() {
+        let root = tempfile::tempdir().unwrap();
+        let reader = HostReader::of_copy(&root.path().join("proc"), None);
+        assert_eq!(reader.thermal_throttles(), None);
+        let processors = root.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(processors.join("cpufreq")).unwrap();
+        assert_eq!(reader.thermal_throttles(), None);
+        for (name, count) in [("cpu0", "3\n"), ("cpu1", "4\n"), ("cpu2", "broken")] {
+            let directory = processors.join(name).join("thermal_throttle");
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("core_throttle_count"), count).unwrap();
+        }
+        assert_eq!(reader.thermal_throttles(), Some(7));
+    }
 
     fn copy(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();

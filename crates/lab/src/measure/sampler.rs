@@ -84,6 +84,8 @@ struct HostSample {
     reading: HostReading,
     /// Busy time of ours and the server's, where looked up.
     known_ticks: Option<u64>,
+    /// How often processors were slowed down for heat, where looked up.
+    thermal_throttles: Option<u64>,
 }
 
 /// Totals by name; none where the server did not answer.
@@ -312,8 +314,10 @@ impl Shared {
         } else {
             None
         };
+        let thermal_throttles = if with_processes { reader.thermal_throttles() } else { None };
         let reading = reader.read();
-        let sample = HostSample { at: runtime.now(), wall: runtime.wall(), reading, known_ticks };
+        let (at, wall) = (runtime.now(), runtime.wall());
+        let sample = HostSample { at, wall, reading, known_ticks, thermal_throttles };
         self.host.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
     }
 
@@ -450,6 +454,10 @@ fn summary(
         dirty_bytes_max: within.clone().filter_map(|sample| sample.reading.dirty_bytes).max(),
         swap_bytes,
         disk_free_bytes_min: within.filter_map(|sample| sample.reading.disk_free_bytes).min(),
+        thermal_throttles: very_last
+            .thermal_throttles
+            .zip(very_first.thermal_throttles)
+            .and_then(|(now, then)| now.checked_sub(then)),
         sampler_cpu_ratio: cost_ns
             .filter(|_| whole_seconds > 0.0)
             .map(|cost| as_float(cost) / 1e9 / whole_seconds),
@@ -501,6 +509,7 @@ mod tests {
                 ..HostReading::default()
             },
             known_ticks: None,
+            thermal_throttles: None,
         }
     }
 

@@ -389,6 +389,7 @@ fn run(plan: Plan, index: u32, block: u32, position: u32, arm: u32, chance: &mut
             dirty_bytes_max: Some(912_000_000),
             swap_bytes: Some(0),
             disk_free_bytes_min: Some(53_000_000_000),
+            thermal_throttles: Some(0),
             sampler_cpu_ratio: Some(0.002),
         },
         errors: BTreeMap::new(),

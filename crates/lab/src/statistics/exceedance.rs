@@ -20,7 +20,7 @@ pub fn exceedance(pairs: &[Pair<'_>], level: Level) -> Vec<ExceedanceRow> {
     let (mut rows, mut table) = (Vec::new(), Vec::new());
     for threshold_ns in thresholds {
         let (row, differences) = row(pairs, threshold_ns, level);
-        if row.against_count + row.count > 0 {
+        if row.against_count > 0 || row.count > 0 {
             rows.push(row);
             table.push(differences);
         }

@@ -1,4 +1,4 @@
-//! Nothing leaves that is not a number: rule 4.
+//! Nothing leaves that is not a number, and no sum wraps around: rule 4.
 
 use crate::experiment::document::{Analysis, Comparison};
 
@@ -8,6 +8,11 @@ pub(super) fn clean(analysis: &mut Analysis) {
     keep_finite(&mut analysis.floor_ratio);
     clean_comparison(&mut analysis.comparison);
     analysis.further.iter_mut().for_each(clean_comparison);
+}
+
+/// The sum of counts, at most the largest there is: a record may hold any.
+pub(super) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 fn keep_finite(value: &mut Option<f64>) {
@@ -55,5 +60,9 @@ fn clean_comparison(comparison: &mut Comparison) {
         .into_iter()
         .for_each(keep_finite);
     }
-    comparison.stalls.iter_mut().for_each(|row| keep_finite(&mut row.lift));
+    for row in &mut comparison.stalls {
+        [&mut row.lift, &mut row.lift_chance_low, &mut row.lift_chance_high]
+            .into_iter()
+            .for_each(keep_finite);
+    }
 }

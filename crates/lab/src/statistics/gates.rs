@@ -1,6 +1,7 @@
 //! Validity gates: conditions without which a session carries no verdict. Each says what it saw.
 
 use super::compare::pairs;
+use super::finite::total;
 use super::sign_flip::median;
 use super::{overload, steady};
 use crate::experiment::document::{Arrival, Counts, Gate, GateStatus, Run, SessionDocument};
@@ -52,6 +53,7 @@ pub fn all(document: &SessionDocument) -> Vec<Gate> {
         restart(&runs),
         disk(&runs),
         host(document, &runs),
+        thermal(document, &runs),
         little(document, &runs),
     ]
 }
@@ -121,7 +123,7 @@ fn driver_lag(document: &SessionDocument, runs: &[&Run]) -> Gate {
 }
 
 fn driver_busy(runs: &[&Run]) -> Gate {
-    let busiest = runs.iter().filter_map(|run| run.driver_busy_ratio).fold(None, max_of);
+    let busiest = runs.iter().filter_map(|run| share_of(run.driver_busy_ratio)).fold(None, max_of);
     match busiest {
         None => not_applicable("driver_busy", "the driver's use of its threads is not known"),
         Some(ratio) if ratio <= DRIVER_BUSY_MAX => gate(
@@ -137,17 +139,22 @@ fn driver_busy(runs: &[&Run]) -> Gate {
     }
 }
 
+/// What a record holds for a share or a number of CPUs, where it can be one.
+fn share_of(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| (0.0..1e6).contains(value))
+}
+
 fn max_of(most: Option<f64>, value: f64) -> Option<f64> {
     Some(most.map_or(value, |most| most.max(value)))
 }
 
 pub(super) fn failed(counts: &Counts) -> u64 {
-    counts.serialization_failures + counts.deadlocks + counts.other_errors
+    total([counts.serialization_failures, counts.deadlocks, counts.other_errors])
 }
 
 fn failed_ratio(runs: &[&Run]) -> f64 {
-    let failures: u64 = runs.iter().map(|run| failed(&run.counts)).sum();
-    let all: u64 = runs.iter().map(|run| run.counts.committed).sum::<u64>() + failures;
+    let failures = total(runs.iter().map(|run| failed(&run.counts)));
+    let all = total(runs.iter().map(|run| run.counts.committed)).saturating_add(failures);
     if all == 0 { 0.0 } else { failures as f64 / all as f64 }
 }
 
@@ -170,7 +177,7 @@ fn errors(document: &SessionDocument, runs: &[&Run]) -> Gate {
 }
 
 fn clients(runs: &[&Run]) -> Gate {
-    let lost: u64 = runs.iter().map(|run| run.counts.aborted_clients).sum();
+    let lost = total(runs.iter().map(|run| run.counts.aborted_clients));
     let text = if lost == 0 {
         "no client was lost".to_owned()
     } else {
@@ -320,8 +327,8 @@ fn disk(runs: &[&Run]) -> Gate {
 }
 
 fn host(document: &SessionDocument, runs: &[&Run]) -> Gate {
-    let steal = runs.iter().filter_map(|run| run.host.steal_ratio).fold(None, max_of);
-    let foreign: Vec<f64> = runs.iter().filter_map(|run| run.host.foreign_cpus).collect();
+    let steal = runs.iter().filter_map(|run| share_of(run.host.steal_ratio)).fold(None, max_of);
+    let foreign: Vec<f64> = runs.iter().filter_map(|run| share_of(run.host.foreign_cpus)).collect();
     let cpus = f64::from(document.machine.cpu_count.unwrap_or(1));
     let foreign = median(&foreign).map(|foreign| foreign / cpus);
     if steal.is_none() && foreign.is_none() {
@@ -336,6 +343,27 @@ fn host(document: &SessionDocument, runs: &[&Run]) -> Gate {
     let quiet =
         steal.unwrap_or(0.0) <= STEAL_RATIO_MAX && foreign.unwrap_or(0.0) <= FOREIGN_RATIO_MAX;
     gate("host", if quiet { GateStatus::Passed } else { GateStatus::Warned }, text)
+}
+
+/// Heat slows one run and not another, at the worst one arm's; a count is the only sign of it.
+fn thermal(document: &SessionDocument, runs: &[&Run]) -> Gate {
+    let counted: Vec<(u64, &Run)> =
+        runs.iter().filter_map(|run| Some((run.host.thermal_throttles?, *run))).collect();
+    let Some((most, run)) = counted.iter().max_by_key(|(count, _)| *count) else {
+        return not_applicable("thermal", "the processors do not count when heat slows them down");
+    };
+    if *most == 0 {
+        return gate("thermal", GateStatus::Passed, "no processor was slowed down for heat");
+    }
+    let hot = counted.iter().filter(|(count, _)| *count > 0).count();
+    let text = format!(
+        "heat slowed processors down in {hot} of {} runs, {most} times in {}",
+        counted.len(),
+        run_name(document, run)
+    );
+    // Once in a while it is noise like other noise; in half of the runs it is what is measured.
+    let is_rare = hot * 2 < counted.len();
+    gate("thermal", if is_rare { GateStatus::Warned } else { GateStatus::Failed }, text)
 }
 
 fn little(document: &SessionDocument, runs: &[&Run]) -> Gate {
@@ -394,5 +422,23 @@ mod tests {
         assert_eq!(gate.text, "no pair is complete (2 runs without a partner)");
         document.runs.clear();
         assert_eq!(enough_of(&document).text, "no run is complete");
+    }
+
+    #[test]
+    fn heat_in_most_runs_voids_the_verdict_and_in_one_is_remarked_on() {
+        let of = |hot: usize| {
+            let mut document = session(8);
+            for (at, run) in document.runs.iter_mut().enumerate() {
+                run.host.thermal_throttles = Some(if at < hot { 5 } else { 0 });
+            }
+            all(&document).into_iter().find(|gate| gate.name == "thermal").unwrap()
+        };
+        assert_eq!(of(0).status, GateStatus::Passed);
+        assert_eq!(of(1).status, GateStatus::Warned);
+        let failed = of(9);
+        assert_eq!(failed.status, GateStatus::Failed);
+        assert!(failed.text.starts_with("heat slowed processors down in 9 of 16 runs, 5 times in"));
+        let unknown = all(&session(8)).into_iter().find(|gate| gate.name == "thermal").unwrap();
+        assert_eq!(unknown.status, GateStatus::NotApplicable);
     }
 }

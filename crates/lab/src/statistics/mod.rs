@@ -1,12 +1,5 @@
-//! From runs to a verdict. The method is told in `docs/methodology.md`; this is its implementation.
-//!
-//! # Rules
-//!
-//! 1. The unit of evidence is the pair: one number per pair and measure.
-//! 2. The primary measure alone decides; all other rows are adjusted together.
-//! 3. A verdict needs every gate; a gate that cannot be computed says so and is not counted as passed.
-//! 4. No NaN and no infinity leaves this module; what is not known is `None`.
-//! 5. The same document gives the same analysis: chance comes from a recorded seed.
+//! From runs to a verdict. The method is told in `docs/methodology.md`, the rules that code here cites by
+//! number in this folder's `README.md`.
 
 pub mod compare;
 pub mod exceedance;
@@ -165,3 +158,6 @@ fn comparison(
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod hostile;

@@ -8,6 +8,7 @@
 //! (H. Theil, P. Sen), so that one stall, at whichever time, is not taken for a trend: more than half of
 //! the pairs would have to rise.
 
+use super::finite::total;
 use super::series;
 use crate::experiment::document::{Arrival, Gate, GateStatus, Run, SessionDocument};
 
@@ -19,7 +20,7 @@ const GROWTH_RATIO_MAX: f64 = 1.0 - RATE_ACHIEVED_MIN;
 const TREND_ALPHA: f64 = 0.01;
 /// Growth over a whole run that a few transactions in flight make by themselves.
 const GROWTH_MIN: f64 = 5.0;
-/// Points of a run that the slope is taken over; its cost is their square.
+/// Rule 7: points of a run that the slope is taken over; its cost is their square.
 const POINTS_MAX: usize = 300;
 
 /// How fast the backlog of a run grows.
@@ -43,13 +44,18 @@ pub fn growth(run: &Run) -> Option<Growth> {
         .step_by(step)
         .map(|second| (f64::from(second.second), second.backlog as f64))
         .collect();
-    let planned: u64 = run.timeline.iter().map(|second| second.planned).sum();
+    let planned = total(run.timeline.iter().map(|second| second.planned));
     let rate_per_s = planned as f64 / seconds.max(1) as f64;
     let per_s = series::theil_sen(&points)?;
     let is_material = per_s > GROWTH_RATIO_MAX * rate_per_s && per_s * seconds as f64 >= GROWTH_MIN;
     let is_trend = series::trend_p(&points)? < TREND_ALPHA;
     (is_material && is_trend && rate_per_s > 0.0)
         .then(|| Growth { per_s, rate_ratio: per_s / rate_per_s })
+}
+
+/// Transactions that committed or failed, whenever they did.
+fn ended(run: &Run) -> u64 {
+    run.counts.committed.saturating_add(super::gates::failed(&run.counts))
 }
 
 /// Transactions that were planned more than a second before the end of the measured part and had not
@@ -79,8 +85,9 @@ pub(super) fn gates(document: &SessionDocument, runs: &[&Run]) -> [Gate; 3] {
         }
         Arrival::Poisson { rate_per_s } | Arrival::Constant { rate_per_s } => rate_per_s,
     };
+    let asked = if asked.is_finite() { format!("{asked} tps") } else { "the plan".to_owned() };
     let mut gates =
-        [rate(document, runs, asked), backlog(document, runs), overload(document, runs)];
+        [rate(document, runs, &asked), backlog(document, runs), overload(document, runs)];
     if document.protocol.expects_saturation {
         for gate in gates.iter_mut().filter(|gate| gate.status == GateStatus::Failed) {
             gate.status = GateStatus::Warned;
@@ -111,39 +118,35 @@ fn by_arm<'a>(document: &'a SessionDocument, runs: &[&'a Run]) -> Vec<(&'a str, 
 /// Two shares: of each run, what ended at all (what was skipped, lost or never ended did not); of each
 /// arm, what ended within the measured part. The second is taken over all runs of the arm, since a stall
 /// that happens to meet the end of one run is no shortfall of the server.
-fn rate(document: &SessionDocument, runs: &[&Run], asked: f64) -> Gate {
+fn rate(document: &SessionDocument, runs: &[&Run], asked: &str) -> Gate {
     // Against what was planned: the number of Poisson arrivals itself varies.
-    let ended = runs
+    let least = runs
         .iter()
         .filter_map(|run| {
             let planned = run.counts.planned as f64;
-            let ended = (run.counts.committed + super::gates::failed(&run.counts)) as f64;
-            (planned > 0.0).then(|| (ended / planned, super::gates::run_name(document, run)))
+            (planned > 0.0)
+                .then(|| (ended(run) as f64 / planned, super::gates::run_name(document, run)))
         })
         .min_by(|a, b| a.0.total_cmp(&b.0));
     let in_time = by_arm(document, runs)
         .into_iter()
         .filter_map(|(name, runs)| {
-            let planned: u64 = runs.iter().map(|run| run.counts.planned).sum();
-            let never: u64 = runs
-                .iter()
-                .map(|run| {
-                    let ended = run.counts.committed + super::gates::failed(&run.counts);
-                    run.counts.planned.saturating_sub(ended).max(behind_at_end(run))
-                })
-                .sum();
-            let share = 1.0 - never as f64 / planned as f64;
+            let planned = total(runs.iter().map(|run| run.counts.planned));
+            let never =
+                total(runs.iter().map(|run| {
+                    run.counts.planned.saturating_sub(ended(run)).max(behind_at_end(run))
+                }));
+            let share = (1.0 - never as f64 / planned as f64).max(0.0);
             (planned > 0).then(|| (share, name.to_owned()))
         })
         .min_by(|a, b| a.0.total_cmp(&b.0));
-    let (Some((ended, run)), Some((in_time, arm))) = (ended, in_time) else {
+    let (Some((least, run)), Some((in_time, arm))) = (least, in_time) else {
         return gate("rate", GateStatus::Failed, "nothing was planned".to_owned());
     };
-    let (share, text) = if ended < RATE_ACHIEVED_MIN || ended <= in_time {
-        (ended, format!("{:.1}% of {asked} tps in {run}", ended * 100.0))
+    let (share, text) = if least < RATE_ACHIEVED_MIN || least <= in_time {
+        (least, format!("{:.1}% of {asked} in {run}", least * 100.0))
     } else {
-        let text =
-            format!("{arm} did {:.1}% of {asked} tps within the measured part", in_time * 100.0);
+        let text = format!("{arm} did {:.1}% of {asked} within the measured part", in_time * 100.0);
         (in_time, text)
     };
     let holds = share >= RATE_ACHIEVED_MIN;
@@ -159,7 +162,7 @@ fn backlog(document: &SessionDocument, runs: &[&Run]) -> Gate {
         return gate("backlog", GateStatus::Passed, text);
     };
     let (censored, planned) = (worst.counts.censored, worst.counts.planned);
-    let all: u64 = runs.iter().map(|run| run.counts.censored).sum();
+    let all = total(runs.iter().map(|run| run.counts.censored));
     let text = format!(
         "{all} transactions never ended within the grace time, {censored} of {planned} in {}",
         super::gates::run_name(document, worst)

@@ -69,7 +69,7 @@ pub fn detectable(deviation: f64, pairs: usize, alpha: f64) -> Option<f64> {
     }
 }
 
-/// The least difference found with a chance of 80% where the estimate must lie beyond `threshold` too
+/// Rule 6: the least difference found with a chance of 80% where the estimate must lie beyond `threshold` too
 /// (the A/A floor; the reach of the seconds within runs): what the test finds, or the threshold and the
 /// estimate's own uncertainty.
 #[must_use]

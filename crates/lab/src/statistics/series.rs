@@ -16,7 +16,7 @@ pub enum Class {
     NoSteadyState,
 }
 
-/// Longest series looked at value by value; longer ones are condensed to medians of equal stretches,
+/// Rule 7: longest series looked at value by value; longer ones are condensed to medians of equal stretches,
 /// since the search for change points costs the square of the length. Ten minutes of seconds are not
 /// condensed, a day's are taken in stretches of 2.5 minutes.
 const VALUES_MAX: usize = 600;
