@@ -381,7 +381,7 @@ fn little(document: &SessionDocument, runs: &[&Run]) -> Gate {
         }
         let clients = f64::from(document.protocol.clients);
         let apart = (throughput * service / 1e9 / clients - 1.0).abs();
-        if worst.is_none_or(|(most, _)| apart > most) {
+        if apart.is_finite() && worst.is_none_or(|(most, _)| apart > most) {
             worst = Some((apart, run));
         }
     }
