@@ -6,6 +6,10 @@
     reason = "helpers of tests fail as tests do: by a panic with its place"
 )]
 
+#[path = "sessions_on_postgres/bench.rs"]
+mod bench;
+#[path = "sessions_on_postgres/expressions.rs"]
+mod expressions;
 mod init;
 
 use std::io::{BufRead, BufReader};

@@ -4,6 +4,7 @@ mod files;
 mod log;
 mod options;
 mod progress;
+mod script_options;
 mod text;
 mod workload;
 
@@ -15,12 +16,13 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use evenkeel::runtime::{OsRuntime, Runtime};
 use evenkeel_lab::driver::{self, Length, Plan, RunData, StopFlag};
-use evenkeel_lab::experiment::document::{Arrival, Run};
+use evenkeel_lab::experiment::document::{Arrival, Machine, Run, ScriptUse};
 use evenkeel_lab::measure::sampler::{Sampler, SamplerOptions};
-use evenkeel_lab::measure::{Window, summarise};
+use evenkeel_lab::measure::{Window, machine, summarise};
 use evenkeel_lab::target::QueryMode;
 use evenkeel_lab::target::postgres::client::Client;
 use evenkeel_lab::target::postgres::session::PostgresTarget;
+use evenkeel_lab::target::postgres::settings::Settings;
 
 use crate::exit::Outcome;
 
@@ -47,18 +49,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'U', long, value_name = "USERNAME")]
     username: Option<String>,
 
-    /// Built-in script: tpcb-like, simple-update, select-only or "list", with a weight after @ (repeatable)
-    #[arg(short = 'b', long = "builtin", value_name = "NAME[@W]")]
-    builtins: Vec<String>,
-    /// Script file, with a weight after @ (repeatable)
-    #[arg(short = 'f', long = "file", value_name = "FILE[@W]")]
-    files: Vec<String>,
-    /// The built-in script simple-update
-    #[arg(short = 'N', long)]
-    skip_some_updates: bool,
-    /// The built-in script select-only
-    #[arg(short = 'S', long)]
-    select_only: bool,
+    #[command(flatten)]
+    scripts: script_options::ScriptOptions,
     /// Print a built-in script and exit
     #[arg(long, value_name = "NAME")]
     show_script: Option<String>,
@@ -194,8 +186,9 @@ struct Finished<'a> {
     data: &'a RunData,
     run: Run,
     scale: Option<u64>,
-    server_version: Option<String>,
-    server_version_num: Option<u32>,
+    scripts: &'a [ScriptUse],
+    settings: &'a Settings,
+    machine: &'a Machine,
 }
 
 /// Runs the command.
@@ -204,7 +197,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if let Some(name) = &arguments.show_script {
         return workload::show(name, &arguments);
     }
-    if arguments.builtins.iter().any(|name| name == "list") {
+    if arguments.scripts.names_builtin("list") {
         return Ok(workload::list());
     }
     let seed = options::seed(&arguments.random_seed, &OsRuntime)?;
@@ -214,10 +207,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     listen_for_signals(&*runtime, &stop)?;
 
     let mut client = Client::connect(&address, &runtime)?;
-    let server_version = client.parameter("server_version").map(str::to_owned);
-    let server_version_num = Some(client.server_version());
+    let settings = Settings::read(&mut client).context("read the server's settings")?;
+    let machine = describe_machine(&settings);
     let scale = workload::scale(&mut client, &arguments)?;
-    let workload = workload::load(&arguments, scale)?;
+    let (workload, scripts) = workload::load(&arguments, scale)?;
     if !arguments.no_vacuum {
         vacuum(&mut client, arguments.vacuum_all)?;
     }
@@ -249,8 +242,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         data: &data,
         run,
         scale,
-        server_version,
-        server_version_num,
+        scripts: &scripts,
+        settings: &settings,
+        machine: &machine,
     };
     // Files first: they are what a person who is not there to read will look for.
     let written = files::write(&finished);
@@ -258,6 +252,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     written?;
     logged?;
     Ok(outcome(&finished))
+}
+
+/// This machine, with the file system of the server's data where they are here.
+fn describe_machine(settings: &Settings) -> Machine {
+    let data = settings.values.get("data_directory").map(PathBuf::from);
+    match data.filter(|directory| directory.exists()) {
+        Some(directory) => machine::describe(&directory),
+        None => Machine { file_system: None, ..machine::describe(&PathBuf::from(".")) },
+    }
 }
 
 fn outcome(finished: &Finished<'_>) -> Outcome {

@@ -135,6 +135,17 @@ pub struct ScriptUse {
     pub sha256: String,
 }
 
+impl ScriptUse {
+    /// A script of this name, weight and text.
+    #[must_use]
+    pub fn of(name: &str, weight: u32, text: &str) -> Self {
+        use sha2::{Digest, Sha256};
+        let digest = Sha256::digest(text.as_bytes());
+        let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { name: name.to_owned(), weight, sha256 }
+    }
+}
+
 /// Where the session was run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
@@ -247,6 +258,12 @@ pub struct Run {
     pub exceedance: Vec<ExceedanceCount>,
     /// Response times in logarithmic buckets (about 5% wide): upper bound and count.
     pub histogram: Vec<HistogramBucket>,
+    /// From planned start to end, transactions that failed for good or were lost with their session.
+    #[serde(default)]
+    pub failed: LatencySummary,
+    /// Their times in logarithmic buckets, as in `histogram`.
+    #[serde(default)]
+    pub failed_histogram: Vec<HistogramBucket>,
     /// Stall episodes.
     pub episodes: Vec<Episode>,
     /// One entry per second by planned start.

@@ -452,6 +452,8 @@ mod tests {
             scripts: Vec::new(),
             exceedance: Vec::new(),
             histogram: Vec::new(),
+            failed: LatencySummary::default(),
+            failed_histogram: Vec::new(),
             episodes: Vec::new(),
             timeline: Vec::new(),
             events: Vec::new(),

@@ -99,6 +99,17 @@ fn examine_for(
     Examination { machine, findings }
 }
 
+/// What the record says of the machine, without watching it for a while as [`examine`] does.
+#[must_use]
+pub fn describe(data_directory: &Path) -> Machine {
+    let look = Look { root: PathBuf::from("/") };
+    let mut findings = look.processor();
+    findings.extend(look.memory());
+    findings.extend(look.disk(data_directory));
+    findings.extend(look.containers());
+    look.machine(data_directory, &findings)
+}
+
 /// A view of `/proc` and `/sys`, or of a copy of them.
 struct Look {
     root: PathBuf,

@@ -46,6 +46,7 @@ struct Tally {
     response: Samples,
     service: Samples,
     lag: Samples,
+    failed: Samples,
     committed_inside: u64,
     scripts: Vec<ScriptTally>,
 }
@@ -62,7 +63,8 @@ struct ScriptTally {
 #[must_use]
 pub fn summarise(data: &RunData, window: Window) -> Run {
     let tally = tally(data, window);
-    let [response, service, lag] = [tally.response, tally.service, tally.lag].map(Samples::sorted);
+    let [response, service, lag, failed] =
+        [tally.response, tally.service, tally.lag, tally.failed].map(Samples::sorted);
     let episodes = stalls(data, window, &service);
     let seconds = window.duration_ns() as f64 / 1e9;
     let committed = tally.counts.committed;
@@ -78,6 +80,8 @@ pub fn summarise(data: &RunData, window: Window) -> Run {
         throughput_per_s: (seconds > 0.0).then(|| tally.committed_inside as f64 / seconds),
         exceedance: exceedance(&response, &episodes),
         histogram: histogram(&response).buckets(),
+        failed: failed.summary(),
+        failed_histogram: histogram(&failed).buckets(),
         response: response.summary(),
         service: service.summary(),
         lag: lag.summary(),
@@ -171,6 +175,9 @@ impl Tally {
                 true
             }
         };
+        if is_failure {
+            self.failed.push(record.response_ns(), false);
+        }
         let is_censored = record.outcome == Outcome::Censored;
         let script = self.scripts.get_mut(usize::from(record.script));
         if let Some(script) = script {

@@ -364,6 +364,8 @@ fn run(plan: Plan, index: u32, block: u32, position: u32, arm: u32, chance: &mut
         lag: summary(&lags),
         driver_lag_p99_ns: Some(96_000),
         exceedance,
+        failed: LatencySummary::default(),
+        failed_histogram: Vec::new(),
         histogram: buckets
             .into_iter()
             .map(|(upper_ns, count)| HistogramBucket { upper_ns, count })

@@ -61,6 +61,8 @@ pub(super) fn run(arm: u32, block: u32) -> Run {
         scripts: Vec::new(),
         exceedance: Vec::new(),
         histogram: Vec::new(),
+        failed: LatencySummary::default(),
+        failed_histogram: Vec::new(),
         episodes: Vec::new(),
         timeline: (0..60).map(second).collect(),
         events: Vec::new(),

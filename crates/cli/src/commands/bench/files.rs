@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use evenkeel::runtime::WallTime;
 use evenkeel_lab::driver::{Length, RunData};
 use evenkeel_lab::experiment::document::{
-    Arm, ArmRole, CacheState, Machine, Protocol, SCHEMA, ScriptUse, SessionDocument,
+    Arm, ArmRole, CacheState, Protocol, SCHEMA, SessionDocument,
 };
 use evenkeel_lab::experiment::store;
 use evenkeel_lab::measure::{Window, hdr};
@@ -50,16 +50,16 @@ fn document(finished: &Finished<'_>) -> SessionDocument {
         title: format!("one run on {}", plan.target.address()),
         incomplete: run.incomplete.clone(),
         protocol: protocol(finished),
-        machine: Machine::default(),
+        machine: finished.machine.clone(),
         arms: vec![Arm {
             name: "bench".to_owned(),
             role: ArmRole::Baseline,
             kind: "url".to_owned(),
             address: plan.target.address(),
-            server_version: finished.server_version.clone(),
-            server_version_num: finished.server_version_num,
+            server_version: Some(finished.settings.version.clone()),
+            server_version_num: Some(finished.settings.version_num),
             declared_settings: std::collections::BTreeMap::new(),
-            captured_settings: std::collections::BTreeMap::new(),
+            captured_settings: finished.settings.values.clone(),
             environment_names: Vec::new(),
             build_options: None,
             data_hash: None,
@@ -93,16 +93,7 @@ fn protocol(finished: &Finished<'_>) -> Protocol {
         query_mode: plan.query_mode,
         scale: finished.scale,
         fillfactor: None,
-        scripts: plan
-            .workload
-            .scripts
-            .iter()
-            .map(|script| ScriptUse {
-                name: script.name.clone(),
-                weight: script.weight,
-                sha256: String::new(),
-            })
-            .collect(),
+        scripts: finished.scripts.to_vec(),
         latency_limit_ns: plan.latency_limit.map(|limit| limit.as_nanos() as u64),
         max_tries: plan.max_tries,
         primary: "response_p99".to_owned(),

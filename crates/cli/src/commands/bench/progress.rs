@@ -102,6 +102,11 @@ impl Observer for Printer {
         self.is_line_open.set(true);
     }
 
+    fn debug(&self, line: &str) {
+        self.clear();
+        put(&format!("{}\n", evenkeel_lab::text::terminal(line)));
+    }
+
     fn wants_ended(&self) -> bool {
         self.log.is_some()
     }

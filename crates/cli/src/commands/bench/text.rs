@@ -14,6 +14,22 @@ use super::Finished;
 /// Percentiles that are shown.
 const SHOWN: [f64; 7] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
 
+/// Settings that explain most differences between two runs; the record has all.
+const SETTINGS_SHOWN: [&str; 9] = [
+    "shared_buffers",
+    "huge_pages",
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "wal_compression",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "autovacuum",
+];
+
+/// Keeps lines within 100 columns.
+const SETTINGS_PER_LINE: usize = 4;
+
 /// Fewer samples beyond a percentile than this say little about it.
 const COUNT_BEYOND_MIN: u64 = 10;
 
@@ -55,7 +71,8 @@ pub(super) fn write(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<
     }
     write_percentiles(finished, out)?;
     write_exceedance(finished, out)?;
-    write_remarks(finished, out)
+    write_remarks(finished, out)?;
+    write_circumstances(finished, out)
 }
 
 fn write_counts(finished: &Finished<'_>, counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
@@ -195,6 +212,10 @@ fn write_percentiles(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result
         let cells = SHOWN.map(|q| format!("{:>10}", cell(summary, q)));
         writeln!(out, "{name:<12} {}", cells.join(" "))?;
     }
+    if run.failed.count > 0 {
+        let cells = SHOWN.map(|q| format!("{:>10}", cell(&run.failed, q)));
+        writeln!(out, "{:<12} {}", "failed", cells.join(" "))?;
+    }
     if finished.plan.is_open_loop() {
         writeln!(
             out,
@@ -302,6 +323,51 @@ fn write_remarks(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
+/// On what, by what and under which settings: without it the figures above cannot be repeated.
+fn write_circumstances(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (settings, machine) = (finished.settings, finished.machine);
+    writeln!(out, "\nserver: {}", terminal(&settings.version))?;
+    let shown: Vec<String> = SETTINGS_SHOWN
+        .iter()
+        .filter_map(|name| {
+            Some(format!("{name} {}", terminal(&in_one_unit(settings.values.get(*name)?))))
+        })
+        .collect();
+    for line in shown.chunks(SETTINGS_PER_LINE) {
+        writeln!(out, "  {}", line.join(", "))?;
+    }
+    let facts = [
+        machine.cpu_count.map(|count| format!("{count} processors")),
+        machine.cpu.clone(),
+        machine.memory_bytes.map(|bytes| format!("{} MiB", bytes >> 20)),
+        machine.kernel.clone(),
+        machine.file_system.as_ref().map(|name| format!("data on {name}")),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    writeln!(out, "machine: {}", terminal(&facts.join(", ")))?;
+    for warning in &machine.warnings {
+        writeln!(out, "  {}", terminal(warning))?;
+    }
+    for script in finished.scripts {
+        writeln!(out, "script: sha256 {} {}", script.sha256, terminal(&script.name))?;
+    }
+    writeln!(out, "seed: {}", finished.plan.seed)
+}
+
+/// A setting in blocks (`4096 x 8kB`) as a size (`32MB`); others as they are.
+fn in_one_unit(value: &str) -> String {
+    let kilobytes = value.split_once(" x ").and_then(|(count, unit)| {
+        let unit: u64 = unit.strip_suffix("kB")?.parse().ok()?;
+        count.parse::<u64>().ok()?.checked_mul(unit)
+    });
+    match kilobytes {
+        None => value.to_owned(),
+        Some(size) if size > 0 && size.is_multiple_of(1 << 20) => format!("{}GB", size >> 20),
+        Some(size) if size > 0 && size.is_multiple_of(1 << 10) => format!("{}MB", size >> 10),
+        Some(size) => format!("{size}kB"),
+    }
+}
+
 fn name_of(q: f64) -> String {
     if q >= 1.0 {
         return "max".to_owned();
@@ -345,6 +411,15 @@ mod tests {
         assert_eq!(share(0, 0), "0 (n/a)");
         assert_eq!(share(1, 8), "1 (12.500%)");
         assert_eq!(ms(None), "n/a");
+    }
+
+    #[test]
+    fn a_setting_in_blocks_is_shown_as_people_write_it() {
+        let cases =
+            [("4096 x 8kB", "32MB"), ("131072 x 8kB", "1GB"), ("on", "on"), ("1 x 8kB", "8kB")];
+        for (stored, shown) in cases {
+            assert_eq!(in_one_unit(stored), shown);
+        }
     }
 
     #[test]

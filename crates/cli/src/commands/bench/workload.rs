@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use evenkeel_lab::distribution::DistributionSpec;
+use evenkeel_lab::experiment::document::ScriptUse;
 use evenkeel_lab::initialise::read_scale;
 use evenkeel_lab::target::postgres::client::Client;
+use evenkeel_lab::text::terminal;
 use evenkeel_lab::workload::builtin::name_and_weight;
 use evenkeel_lab::workload::script::{Value, Workload};
 use evenkeel_lab::workload::{Builtin, Compiler, read_script, scale};
 
 use super::Arguments;
+use super::script_options::ScriptOption;
 use crate::exit::Outcome;
 
 /// Prints a built-in script.
@@ -35,12 +38,15 @@ pub(super) fn list() -> Outcome {
 /// script needs them.
 pub(super) fn scale(client: &mut Client, arguments: &Arguments) -> anyhow::Result<Option<u64>> {
     let found = read_scale(client)?;
-    let needs_tables = !builtins(arguments)?.is_empty();
+    let needs_tables = arguments.scripts.has_builtins() || arguments.scripts.chosen.is_empty();
     Ok(scale::resolve(found, arguments.scale, needs_tables)?)
 }
 
-/// Compiles the scripts that were asked for: built-in ones first, then files.
-pub(super) fn load(arguments: &Arguments, scale: Option<u64>) -> anyhow::Result<Arc<Workload>> {
+/// Compiles the scripts that were asked for, in that order; tpcb-like where nothing was.
+pub(super) fn load(
+    arguments: &Arguments,
+    scale: Option<u64>,
+) -> anyhow::Result<(Arc<Workload>, Vec<ScriptUse>)> {
     let mut compiler = Compiler::new();
     if let Some(scale) = scale {
         compiler.define("scale", Value::Int(i64::try_from(scale)?))?;
@@ -49,48 +55,43 @@ pub(super) fn load(arguments: &Arguments, scale: Option<u64>) -> anyhow::Result<
         compiler.define_option(define)?;
     }
     let keys = keys(arguments)?;
-    for (builtin, weight) in builtins(arguments)? {
-        compiler.add(builtin.description(), weight, &builtin.text(keys))?;
-    }
-    for file in &arguments.files {
-        let (path, weight) = name_and_weight(file, "-f")?;
-        compiler.add(path, weight, &read_script(path)?)?;
+    let default = [ScriptOption::Builtin(Builtin::TpcbLike.name().to_owned())];
+    let chosen = match arguments.scripts.chosen.as_slice() {
+        [] => default.as_slice(),
+        chosen => chosen,
+    };
+    let mut uses = Vec::new();
+    for script in chosen {
+        let (name, weight, text) = match script {
+            ScriptOption::Builtin(text) => {
+                let (name, weight) = name_and_weight(text, "-b")?;
+                let builtin = Builtin::find(name)?;
+                (builtin.description(), weight, builtin.text(keys))
+            }
+            ScriptOption::File(text) => {
+                let (path, weight) = name_and_weight(text, "-f")?;
+                (path, weight, read_script(path)?)
+            }
+        };
+        compiler.add(name, weight, &text)?;
+        uses.push(ScriptUse::of(name, weight, &text));
     }
     let workload = compiler.finish()?;
     remark(&workload);
-    Ok(Arc::new(workload))
+    Ok((Arc::new(workload), uses))
 }
 
 /// Says what may not be meant.
 #[allow(clippy::print_stderr, reason = "remarks are for the person at the terminal")]
 fn remark(workload: &Workload) {
     for remark in &workload.remarks {
-        eprintln!("note: {remark}");
+        eprintln!("note: {}", terminal(&remark.to_string()));
     }
-}
-
-/// The built-in scripts with their weights; tpcb-like where nothing was asked for.
-fn builtins(arguments: &Arguments) -> anyhow::Result<Vec<(Builtin, u32)>> {
-    let mut found = Vec::new();
-    for text in &arguments.builtins {
-        let (name, weight) = name_and_weight(text, "-b")?;
-        found.push((Builtin::find(name)?, weight));
-    }
-    if arguments.skip_some_updates {
-        found.push((Builtin::SimpleUpdate, 1));
-    }
-    if arguments.select_only {
-        found.push((Builtin::SelectOnly, 1));
-    }
-    if found.is_empty() && arguments.files.is_empty() {
-        found.push((Builtin::TpcbLike, 1));
-    }
-    Ok(found)
 }
 
 fn keys(arguments: &Arguments) -> anyhow::Result<DistributionSpec> {
     let Some(text) = &arguments.distribution else { return Ok(DistributionSpec::Uniform) };
-    if !arguments.files.is_empty() && arguments.builtins.is_empty() {
+    if !arguments.scripts.chosen.is_empty() && !arguments.scripts.has_builtins() {
         bail!("--distribution is for built-in scripts; a script file says how its keys are drawn");
     }
     Ok(text.parse()?)

@@ -516,8 +516,5 @@ impl Bench for Laboratory {
 
 /// The scripts' record.
 fn script_use(name: &str, weight: u32, text: &str) -> ScriptUse {
-    use sha2::{Digest, Sha256};
-    let digest = Sha256::digest(text.as_bytes());
-    let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    ScriptUse { name: name.to_owned(), weight, sha256 }
+    ScriptUse::of(name, weight, text)
 }
