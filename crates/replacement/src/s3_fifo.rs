@@ -161,7 +161,8 @@ impl S3Fifo {
         self.small_frames = share_of(self.parameters.small, frames);
         self.window_frames = match self.rule {
             HitRule::Count => 0,
-            HitRule::Window(share) => share_of(share, self.small_frames),
+            // "At least share x S further pages": a fraction of a page is a whole one more.
+            HitRule::Window(share) => share_rounded_up(share, self.small_frames),
         };
     }
 
@@ -409,4 +410,19 @@ impl Policy for S3Fifo {
         }
         Ok(())
     }
+}
+
+/// A share of the pages, rounded up, 0 only for none.
+fn share_rounded_up(share: f64, pages: u32) -> u32 {
+    if share <= 0.0 || share.is_nan() {
+        return 0;
+    }
+    // Saturates; a window is at most the whole small queue.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "in range, see above"
+    )]
+    let up = (share * f64::from(pages)).ceil() as u32;
+    up
 }

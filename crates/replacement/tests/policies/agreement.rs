@@ -171,7 +171,8 @@ fn s3_fifo_and_clock2q_plus_agree_with_their_model() {
                 promote,
                 cap,
                 warm_up,
-                window: share(window, small_frames) as u64,
+                // At least window x S further pages have entered: rounded up.
+                window: (window * small_frames as f64).ceil() as u64,
                 small: vec![],
                 main: vec![],
                 ghosts: vec![],
