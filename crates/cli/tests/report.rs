@@ -112,11 +112,18 @@ fn a_directory_is_filled_with_every_derived_file() {
         "timeline.csv",
         "events.jsonl",
         "bench.txt",
+        "otava.csv",
+        "bmf.json",
+        "junit.xml",
     ] {
         assert!(std::fs::metadata(directory.path().join(name)).unwrap().len() > 0, "{name}");
     }
     assert_eq!(std::fs::read(&path).unwrap(), before, "the record itself is left alone");
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 9, "and nothing else is left");
+    assert_eq!(
+        std::fs::read_dir(directory.path()).unwrap().count(),
+        12,
+        "and nothing else is left"
+    );
 }
 
 #[test]

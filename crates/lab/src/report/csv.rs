@@ -190,6 +190,30 @@ pub fn timeline(document: &SessionDocument, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
+/// `otava.csv`: the runs of the arm that is judged (of the baseline where none is), for detecting
+/// changes over the sessions of a longer time.
+///
+/// # Errors
+/// What the writer refuses.
+pub fn series(document: &SessionDocument, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(
+        b"time,commit,throughput_per_s,response_mean_ns,response_p50_ns,response_p95_ns,\
+response_p99_ns,response_p999_ns,response_max_ns\r\n",
+    )?;
+    let judged = document.analysis.as_ref().map_or(0, |analysis| analysis.comparison.arm);
+    for run in document.runs.iter().filter(|run| run.arm == judged && run.incomplete.is_none()) {
+        let mut row = Row::new();
+        row.text(Some(&run.started_at)).text(Some(&arm_name(document, run)));
+        row.real(run.throughput_per_s).real(run.response.mean_ns);
+        for q in [0.5, 0.95, 0.99, 0.999] {
+            row.maybe(quantile(&run.response, q));
+        }
+        row.maybe(run.response.max_ns);
+        row.end(out)?;
+    }
+    Ok(())
+}
+
 fn arm_name(document: &SessionDocument, run: &Run) -> String {
     document.arms.get(run.arm as usize).map(|arm| arm.name.clone()).unwrap_or_default()
 }
@@ -292,7 +316,8 @@ mod tests {
     }
 
     type Renderer = fn(&SessionDocument, &mut dyn Write) -> io::Result<()>;
-    const ALL: [(&str, Renderer); 4] = [
+    const ALL: [(&str, Renderer); 5] = [
+        ("series", series),
         ("runs", runs),
         ("percentiles", percentiles),
         ("exceedance", exceedance),

@@ -10,12 +10,13 @@
 
 use std::io::{self, Write};
 
-use super::model;
+use super::model::{self, Tone};
+use super::table::Table;
 use super::{number, text};
 use crate::experiment::document::{Comparison, SessionDocument, VerdictKind};
 
 /// Widest line of prose and tables.
-pub const COLUMNS: usize = 78;
+pub const COLUMNS: usize = 72;
 
 /// Renders.
 ///
@@ -109,30 +110,29 @@ fn percentile_table(
     let largest = points.iter().filter_map(|point| point.against_ns).fold(0.0_f64, f64::max);
     let (unit, size) = number::time_unit(largest);
     let is_invalid = comparison.verdict.kind == VerdictKind::Invalid;
-    let name = |arm: u32| text::visible(&model::arm_name(document, arm), 14).replace('`', "'");
+    let name = |arm: u32| name(document, arm);
     writeln!(out, "```")?;
     writeln!(out, "response time, {unit}{}", if is_invalid { " (INVALID session)" } else { "" })?;
-    writeln!(
-        out,
-        "{:>10}{:>16}{:>16}{:>10}   95% interval",
-        "percentile",
-        name(comparison.arm),
-        name(comparison.against),
-        "change"
-    )?;
+    let mut table = Table::new("percentile")
+        .numbers(&name(comparison.arm))
+        .numbers(&name(comparison.against))
+        .numbers("change")
+        .numbers("95% interval")
+        .words("");
     for point in points {
-        let few = if point.is_too_few { "  (too few)" } else { "" };
-        let line = format!(
-            "{:>10}{:>16}{:>16}{:>10}   {}{few}",
-            number::percentile(point.q),
-            number::maybe(point.value_ns.map(|ns| ns / size)),
-            number::maybe(point.against_ns.map(|ns| ns / size)),
-            point.change_ratio.map_or_else(|| number::ABSENT.to_owned(), number::change),
-            number::interval(point.low_ratio, point.high_ratio),
+        table.row(
+            vec![
+                number::percentile(point.q),
+                number::maybe(point.value_ns.map(|ns| ns / size)),
+                number::maybe(point.against_ns.map(|ns| ns / size)),
+                point.change_ratio.map_or_else(|| number::ABSENT.to_owned(), number::change),
+                number::interval(point.low_ratio, point.high_ratio),
+                if point.is_too_few { "(too few)".to_owned() } else { String::new() },
+            ],
+            Tone::Neutral,
         );
-        writeln!(out, "{}", line.trim_end())?;
     }
-    writeln!(out, "```\n")
+    fenced(table, out)
 }
 
 /// Study 2's table: how many took at least so long.
@@ -146,30 +146,41 @@ fn exceedance_table(
     if rows.is_empty() {
         return Ok(());
     }
-    let name = |arm: u32| text::visible(&model::arm_name(document, arm), 14).replace('`', "'");
+    let name = |arm: u32| name(document, arm);
     writeln!(out, "```")?;
     writeln!(out, "transactions at least so long, per million (stalls)")?;
-    writeln!(
-        out,
-        "{:>10}{:>20}{:>20}{:>8}",
-        "at least",
-        name(comparison.arm),
-        name(comparison.against),
-        "ratio"
-    )?;
+    let mut table = Table::new("at least")
+        .numbers(&name(comparison.arm))
+        .numbers(&name(comparison.against))
+        .numbers("ratio")
+        .words("");
     let from = rows.len().saturating_sub(16);
     for row in rows.into_iter().skip(from) {
         let side =
             |rate: Option<f64>, episodes: u64| format!("{} ({episodes})", number::maybe(rate));
-        let mark = model::row_mark(row.kind, document.protocol.margin_ratio);
-        let line = format!(
-            "{:>10}{:>20}{:>20}{:>8}   {mark}",
-            number::time_short(row.threshold_ns),
-            side(row.per_million, row.episodes),
-            side(row.against_per_million, row.against_episodes),
-            row.rate_ratio.map_or_else(|| "-".to_owned(), number::significant),
+        table.row(
+            vec![
+                number::time_short(row.threshold_ns),
+                side(row.per_million, row.episodes),
+                side(row.against_per_million, row.against_episodes),
+                row.rate_ratio.map_or_else(|| "-".to_owned(), number::significant),
+                model::row_mark(row.kind, document.protocol.margin_ratio),
+            ],
+            Tone::Neutral,
         );
-        writeln!(out, "{line}")?;
+    }
+    fenced(table, out)
+}
+
+/// An arm's name above its column, where it cannot close the fence.
+fn name(document: &SessionDocument, arm: u32) -> String {
+    text::visible(&model::arm_name(document, arm), 12).replace('`', "'")
+}
+
+/// The table's lines and the end of its fence.
+fn fenced(table: Table, out: &mut dyn Write) -> io::Result<()> {
+    for (line, _, last) in table.lines(COLUMNS) {
+        writeln!(out, "{}", format!("{line}{last}").trim_end())?;
     }
     writeln!(out, "```\n")
 }
@@ -263,7 +274,7 @@ mod tests {
         for (name, document) in sessions {
             for line in rendered(&document).lines() {
                 let is_command = line.starts_with("    ");
-                assert!(is_command || text::columns(line) <= 80, "{name}: {line}");
+                assert!(is_command || text::columns(line) <= COLUMNS, "{name}: {line}");
                 assert!(!line.chars().any(char::is_control), "{name}: {line:?}");
             }
         }

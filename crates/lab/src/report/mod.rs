@@ -15,6 +15,7 @@ mod benchmark;
 mod events;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod judge;
 mod table;
 
 use std::io::{self, BufWriter};
@@ -25,20 +26,23 @@ use crate::experiment::store::{self, StoreError};
 
 /// Writes every file that is derived from the record into the session directory, each replaced in
 /// one step: `report.html`, `summary.md`, `runs.csv`, `percentiles.csv`, `exceedance.csv`,
-/// `timeline.csv`, `events.jsonl`, `bench.txt`. The record itself, `session.json`, is written by
+/// `timeline.csv`, `events.jsonl`, `bench.txt`, `otava.csv`, `bmf.json`, `junit.xml`. The record itself, `session.json`, is written by
 /// [`store::write_session`].
 ///
 /// # Errors
 /// What the operating system refuses; files written before stay.
 pub fn write_files(directory: &Path, document: &SessionDocument) -> Result<(), StoreError> {
     type Renderer = fn(&SessionDocument, &mut dyn io::Write) -> io::Result<()>;
-    let files: [(&str, Renderer); 8] = [
+    let files: [(&str, Renderer); 11] = [
         ("runs.csv", csv::runs),
         ("percentiles.csv", csv::percentiles),
         ("exceedance.csv", csv::exceedance),
         ("timeline.csv", csv::timeline),
         ("events.jsonl", events::render),
         ("bench.txt", benchmark::render),
+        ("otava.csv", csv::series),
+        ("bmf.json", judge::metrics),
+        ("junit.xml", judge::junit),
         ("summary.md", markdown::render),
         ("report.html", html::render),
     ];

@@ -97,7 +97,7 @@ impl Table {
         if over > 0
             && let Some(first) = widths.first_mut()
         {
-            *first = first.saturating_sub(over).max(LABEL_MIN);
+            *first = first.saturating_sub(over).max(LABEL_MIN.min(*first));
         }
         let headings: Vec<String> =
             self.columns.iter().map(|column| column.heading.clone()).collect();
