@@ -15,12 +15,13 @@ mod init;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 
-use evenkeel::runtime::{Clock, OsRuntime, Waits};
+use evenkeel::runtime::{Clock, OsRuntime, Runtime, Waits};
 use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
 use evenkeel_lab::experiment::store;
 use evenkeel_lab::target::postgres::binaries::{Binaries, Places, Wanted};
-use evenkeel_lab::target::postgres::server::process_tree;
+use evenkeel_lab::target::postgres::server::{ManagedServer, ServerOptions, process_tree};
 
 fn has_postgres() -> bool {
     Binaries::find(&Wanted::Newest, &Places::of_this_machine()).is_ok_and(|found| found.is_some())
@@ -265,4 +266,151 @@ fn a_setting_that_the_server_does_not_know_ends_the_session_before_any_run() {
     assert!(text(&stderr).contains("shared_bufers"), "{}", text(&stderr));
     assert!(!out.exists(), "nothing was measured, nothing is left");
     assert!(leaves_nothing("-refused"));
+}
+
+fn evenkeel(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// A stored session of four runs of pgbench, each transaction about `each_us` long.
+fn imported(scratch: &Path, name: &str, each_us: u64) -> String {
+    let mut words = vec!["import".to_owned(), "--out".to_owned()];
+    let out = scratch.join(name).display().to_string();
+    words.push(out.clone());
+    for run in 0..4_u64 {
+        let log = scratch.join(format!("{name}_log.{run}"));
+        let each_us = each_us + 7 * run;
+        let lines: String = (1..=300)
+            .map(|n| {
+                let end_us = n * each_us;
+                let (s, us) = (1_600_000_000 + end_us / 1_000_000, end_us % 1_000_000);
+                format!("0 {n} {each_us} 0 {s} {us}\n")
+            })
+            .collect();
+        std::fs::write(&log, lines).unwrap();
+        words.push(log.display().to_string());
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let Output { status, stdout, stderr } = evenkeel(&words);
+    assert!(status.success(), "{}", text(&stderr));
+    assert!(text(&stdout).contains("run 4: 300 transactions"), "{}", text(&stdout));
+    out
+}
+
+#[test]
+fn every_verdict_has_the_exit_status_that_scripts_are_promised() {
+    let scratch = tempfile::tempdir().unwrap();
+    let fast = imported(scratch.path(), "fast", 10_000);
+    let slow = imported(scratch.path(), "slow", 13_000);
+    let like = imported(scratch.path(), "like", 10_003);
+    let status = |arguments: &[&str]| {
+        let Output { status, stdout, stderr } = evenkeel(arguments);
+        (status.code(), format!("{}{}", text(&stdout), text(&stderr)))
+    };
+    for (arguments, expected) in [
+        (&["compare", &slow, &fast][..], 0),
+        (&["compare", "/no/such.json", &fast], 1),
+        (&["compare", "--no-such-flag"], 1),
+        (&["compare", "--clients", "-1"], 1),
+        (&["compare", &fast, &slow], 3),
+        (&["compare", &fast, &like], 0),
+        (&["compare", "--require-verdict", &fast, &like], 4),
+        (&["compare", "--require-verdict", &fast, &slow], 3),
+    ] {
+        let (found, said) = status(arguments);
+        assert_eq!(found, Some(expected), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn what_is_wrong_without_a_server_is_found_before_anything_is_promised_or_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let out = out.to_str().unwrap();
+    let occupied = scratch.path().join("occupied");
+    std::fs::create_dir(&occupied).unwrap();
+    std::fs::write(occupied.join("experiment.toml"), "mine").unwrap();
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let wrong = scratch.path().join("wrong.sql");
+    std::fs::write(&wrong, "\\nosuchcommand\n").unwrap();
+    let cases: [(&[&str], &str); 8] = [
+        (&["-f", "/no/such/script.sql", "--out", out], "/no/such/script.sql"),
+        (&["-f", wrong.to_str().unwrap(), "--out", out], "nosuchcommand"),
+        (&["--a-binaries", "/no/such/bin", "--out", out], "/no/such/bin"),
+        (&["--quick", "--out", occupied.to_str().unwrap()], "experiment.toml already"),
+        (&["--quick", "--out", file.to_str().unwrap()], "is not a directory"),
+        (&["--quick", "--out", "/proc/no/such"], "/proc/no/such"),
+        (&["--margin", "-0.1", "--out", out], "margin: it is a ratio"),
+        (&["--a-url", "postgres://u:c4nary@h/x", "--b-url", "dbname=y", "--out", out], "~/.pgpass"),
+    ];
+    for (arguments, expected) in cases {
+        let words: Vec<&str> = ["compare"].iter().chain(arguments).copied().collect();
+        let Output { status, stdout, stderr } = evenkeel(&words);
+        let said = text(&stderr);
+        assert_eq!(status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert!(!said.contains("against") && !said.contains("c4nary"), "{arguments:?}: {said}");
+        assert!(stdout.is_empty());
+        assert!(!Path::new(out).exists(), "{arguments:?}");
+    }
+    assert_eq!(std::fs::read_to_string(occupied.join("experiment.toml")).unwrap(), "mine");
+}
+
+#[test]
+fn a_server_without_pgbenchs_tables_is_told_with_the_remedy_and_serves_other_scripts() {
+    let Ok(Some(binaries)) = Binaries::find(&Wanted::Newest, &Places::of_this_machine()) else {
+        return;
+    };
+    let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
+    let options = ServerOptions::new(binaries, "tableless", Arc::default());
+    let mut server = ManagedServer::create(options, &runtime).unwrap();
+    server.initialise().unwrap();
+    server.start().unwrap();
+    let url =
+        format!("host={} port=5432 user=postgres dbname=postgres", server.directory().display());
+    let scratch = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (plain, scaled) = (script("a", "select 1;\n"), script("b", "select :scale;\n"));
+    let compare = |out: &str, more: &[&str]| {
+        let out = scratch.path().join(out).display().to_string();
+        let mut words = vec!["compare", "--a-url", &url, "--b-url", &url, "--out", &out];
+        words.extend(["--a-name", "x", "--b-name", "y", "-T", "1", "--pairs", "1"]);
+        words.extend(["--cache", "cold"]);
+        words.extend(more);
+        let Output { status, stderr, .. } = evenkeel(&words);
+        (status.code(), text(&stderr))
+    };
+    let (status, said) = compare("1", &[]);
+    assert!(status == Some(1) && said.contains("evenkeel init"), "{said}");
+    let (status, said) = compare("2", &["-f", &scaled]);
+    assert!(status == Some(1) && said.contains("scale"), "{said}");
+    let (status, said) = compare("3", &["-f", &plain]);
+    assert!(matches!(status, Some(0 | 2)), "{said}");
+    server.remove().unwrap();
+}
+
+#[test]
+fn a_rate_that_is_not_reached_ends_with_the_status_of_an_invalid_session() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let arguments = ["--pairs", "1", "-T", "1", "-R", "100000", "--grace", "500ms"];
+    let Output { status, stdout, stderr } =
+        compare(&out, &[&arguments[..], &["--a-name", "ratea", "--b-name", "rateb"]].concat())
+            .output()
+            .unwrap();
+    assert_eq!(status.code(), Some(2), "{}", text(&stderr));
+    assert!(text(&stdout).starts_with("VERDICT  INVALID"), "{}", text(&stdout));
+    assert!(leaves_nothing("-rate"));
 }

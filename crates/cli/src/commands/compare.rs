@@ -64,6 +64,17 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let directory = request.directory(runtime.as_ref())?;
     let interruption = interruption::listen(&runtime)?;
     let plan = &request.plan;
+    // All that can be found wrong without a server is found before anything is promised.
+    let mut laboratory =
+        Laboratory::new(plan.clone(), Arc::clone(&runtime), interruption.clone(), &|text| {
+            address::server_address(text, false).map_err(|error| format!("{error:#}"))
+        })?;
+    let kept = request.file.to_toml().context("the experiment cannot be kept as TOML")?;
+    let is_new = !directory.exists();
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the results directory {}", directory.display()))?;
+    store::replace_file(&directory, EXPERIMENT_FILE, |file| file.write_all(kept.as_bytes()))
+        .with_context(|| format!("cannot write into {}", directory.display()))?;
     let mut progress = Progress::new(
         &runtime,
         arguments.quiet,
@@ -71,16 +82,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         estimate::run_ns(plan),
     );
     if !arguments.quiet {
-        announce(plan, &request.directory_shown(&directory));
+        announce(plan, &directory.display().to_string());
     }
-    let mut laboratory =
-        Laboratory::new(plan.clone(), Arc::clone(&runtime), interruption.clone(), &|text| {
-            address::server_address(text, false).map_err(|error| format!("{error:#}"))
-        })?;
-    let kept = request.file.to_toml().context("the experiment cannot be kept as TOML")?;
-    std::fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the results directory {}", directory.display()))?;
-    store::replace_file(&directory, EXPERIMENT_FILE, |file| file.write_all(kept.as_bytes()))?;
     let result = session::run(
         plan,
         &mut laboratory,
@@ -103,7 +106,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let (document, end) = match result {
         Ok(ended) => ended,
         Err(error) => {
-            forget_if_empty(&directory);
+            forget_if_empty(&directory, is_new);
             return match error {
                 SessionError::Failure(session::Failure::Interrupted) => Ok(Outcome::Interrupted),
                 SessionError::Store { ref document, .. } => {
@@ -209,11 +212,17 @@ impl Request {
                 directory.display()
             );
         }
+        if directory.join(EXPERIMENT_FILE).exists() {
+            bail!(
+                "{} holds an {EXPERIMENT_FILE} already, which would be replaced: name another \
+                 directory with --out",
+                directory.display()
+            );
+        }
+        if directory.exists() && !directory.is_dir() {
+            bail!("{} is not a directory: name another one with --out", directory.display());
+        }
         Ok(directory)
-    }
-
-    fn directory_shown(&self, directory: &Path) -> String {
-        directory.display().to_string()
     }
 }
 
@@ -261,11 +270,13 @@ fn rescue(document: &SessionDocument, directory: &Path) {
 }
 
 /// A directory in which nothing was recorded is no result.
-fn forget_if_empty(directory: &Path) {
+fn forget_if_empty(directory: &Path, is_new: bool) {
     if !directory.join(store::SESSION_FILE).exists() {
         let _ = std::fs::remove_file(directory.join(EXPERIMENT_FILE));
-        // Only succeeds where it is empty.
-        let _ = std::fs::remove_dir(directory);
+        if is_new {
+            // Only succeeds where it is empty.
+            let _ = std::fs::remove_dir(directory);
+        }
     }
 }
 
@@ -336,7 +347,7 @@ fn no_experiment() -> anyhow::Result<Outcome> {
     bail!(
         "what shall be compared? For example:
 
-  two settings, in a minute or two:
+  two settings, in two or three minutes:
     evenkeel compare --quick --b-setting checkpoint_completion_target=0.5
 
   two builds:

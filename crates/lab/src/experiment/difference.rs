@@ -31,6 +31,17 @@ const DERIVED: [(&str, &str); 6] = [
     ("transaction_buffers", "shared_buffers"),
 ];
 
+/// Settings that say how data and log are laid out on disk (guc_tables.c, preset options): two data
+/// directories that differ in them do not do the same work.
+const PHYSICAL: [&str; 6] = [
+    "block_size",
+    "data_checksums",
+    "segment_size",
+    "wal_block_size",
+    "wal_segment_size",
+    "debug_assertions",
+];
+
 /// All differences of every arm from the first.
 #[must_use]
 pub fn between(arms: &[Arm], allowed: &[String]) -> Vec<Difference> {
@@ -82,25 +93,56 @@ pub fn between(arms: &[Arm], allowed: &[String]) -> Vec<Difference> {
     differences
 }
 
-/// Settings that differ since the binaries do, though no arm declares them: worth a look before the
-/// first run. A line for each.
+/// Whether a setting differs only since the binaries do: no arm declares it, and nothing that an arm
+/// declares leads to it.
+#[must_use]
+pub fn is_of_binaries(difference: &Difference, arms: &[Arm]) -> bool {
+    let Some(name) = difference.what.strip_prefix("setting ") else { return false };
+    let is_named = |name: &str| arms.iter().any(|arm| arm.declared_settings.contains_key(name));
+    let derives = DERIVED.iter().any(|(derived, from)| *derived == name && is_named(from));
+    let of = |index: usize| arms.get(index).map(|arm| &arm.address);
+    let is_managed = arms.iter().all(|arm| arm.kind == "managed");
+    let is_of_version = difference.baseline.is_none() || difference.other.is_none();
+    let has_other_place = of(0) != of(difference.arm as usize) && (is_managed || is_of_version);
+    difference.is_declared && has_other_place && !is_named(name) && !derives
+}
+
+/// What is said before the first run of settings that follow the binaries: properties of the data's
+/// layout a line each, since they cost something by themselves, and how many others there are.
 #[must_use]
 pub fn of_binaries(differences: &[Difference], arms: &[Arm]) -> Vec<String> {
-    let is_named = |name: &str| arms.iter().any(|arm| arm.declared_settings.contains_key(name));
-    differences
-        .iter()
-        .filter(|difference| difference.is_declared)
-        .filter_map(|difference| {
-            let name = difference.what.strip_prefix("setting ")?;
-            let (Some(left), Some(right)) = (&difference.baseline, &difference.other) else {
-                return None;
-            };
-            let is_version = matches!(name, "server_version" | "server_version_num");
-            let derives = DERIVED.iter().any(|(derived, _)| *derived == name);
-            (!is_named(name) && !is_version && !derives)
-                .then(|| format!("default of {name}: {left} and {right}"))
+    let following: Vec<&Difference> =
+        differences.iter().filter(|difference| is_of_binaries(difference, arms)).collect();
+    let (physical, others): (Vec<&Difference>, Vec<&Difference>) =
+        following.into_iter().partition(|difference| is_physical(difference));
+    let mut lines: Vec<String> = physical
+        .into_iter()
+        .map(|difference| {
+            let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
+            format!(
+                "warning: the data are laid out differently: {} is {} in '{}' and {} in '{}', which \
+                 costs something by itself",
+                difference.what.trim_start_matches("setting "),
+                shown(&difference.baseline),
+                arms.first().map_or("?", |arm| arm.name.as_str()),
+                shown(&difference.other),
+                arms.get(difference.arm as usize).map_or("?", |arm| arm.name.as_str()),
+            )
         })
-        .collect()
+        .collect();
+    if !others.is_empty() {
+        lines.push(format!(
+            "{} settings differ as defaults of the binaries; the report lists them",
+            others.len()
+        ));
+    }
+    lines
+}
+
+/// Whether a setting is a property of the data's layout, fixed by initdb or the build.
+#[must_use]
+pub fn is_physical(difference: &Difference) -> bool {
+    difference.what.strip_prefix("setting ").is_some_and(|name| PHYSICAL.contains(&name))
 }
 
 /// The undeclared ones among `differences`, a line each; empty where there is none.
@@ -228,6 +270,23 @@ mod tests {
         let arms = [old, new];
         let differences = between(&arms, &[]);
         assert!(undeclared(&differences, &arms).is_empty());
-        assert_eq!(of_binaries(&differences, &arms), ["default of data_checksums: off and on"]);
+        let lines = of_binaries(&differences, &arms);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with("warning: "), "{lines:?}");
+        assert!(lines[0].contains("data_checksums is off in 'old' and on in 'new'"), "{lines:?}");
+    }
+
+    #[test]
+    fn defaults_of_a_version_are_not_taken_for_what_the_user_declared() {
+        let old = arm("old", &[("jit", "off"), ("work_mem", "1"), ("gone", "1")], &[]);
+        let new = arm("new", &[("jit", "on"), ("work_mem", "2")], &[("work_mem", "2")]);
+        let arms = [old, Arm { address: "/other/bin".to_owned(), ..new }];
+        let differences = between(&arms, &[]);
+        let of_binaries: Vec<&str> = differences
+            .iter()
+            .filter(|difference| is_of_binaries(difference, &arms))
+            .map(|difference| difference.what.as_str())
+            .collect();
+        assert_eq!(of_binaries, ["setting gone", "setting jit"]);
     }
 }

@@ -8,6 +8,7 @@ pub mod file;
 pub mod freeze;
 pub mod import;
 pub mod laboratory;
+mod naming;
 pub mod plan;
 pub mod session;
 pub mod store;

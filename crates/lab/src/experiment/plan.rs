@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::{ArmRole, Arrival, CacheState, Protocol};
 use super::file::{ArmFile, ArrivalKind, CacheChoice, ExperimentFile, Span, nearest};
+use super::naming;
 use crate::target::QueryMode;
 use crate::target::postgres::binaries::Wanted;
 
@@ -179,8 +180,8 @@ impl Plan {
             return Err(error("workload.fillfactor", "it is a percentage from 10 to 100"));
         }
         Ok(Self {
+            title: file.title.clone().unwrap_or_else(|| naming::title(&arms)),
             arms,
-            title: title(file),
             scripts,
             distribution: file.workload.distribution.clone(),
             scale,
@@ -308,15 +309,6 @@ fn within(key: &str, value: u32, low: u32, high: u32) -> Result<u32, PlanError> 
 
 fn text_values(values: &BTreeMap<String, super::file::SettingValue>) -> BTreeMap<String, String> {
     values.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
-}
-
-fn title(file: &ExperimentFile) -> String {
-    file.title.clone().unwrap_or_else(|| {
-        let name = |arm: &Option<ArmFile>, fallback: &str| {
-            arm.as_ref().and_then(|arm| arm.name.clone()).unwrap_or_else(|| fallback.to_owned())
-        };
-        format!("{} against {}", name(&file.b, "b"), name(&file.a, "a"))
-    })
 }
 
 fn arrival(file: &ExperimentFile) -> Result<Arrival, PlanError> {
@@ -485,6 +477,7 @@ fn arms(file: &ExperimentFile) -> Result<Vec<ArmPlan>, PlanError> {
     if let Some(control) = &file.control {
         all.push(arm("control", control, ArmRole::Control)?);
     }
+    naming::name_arms(&mut all, &["a", "b", "control"]);
     for (i, one) in all.iter().enumerate() {
         if all.iter().take(i).any(|other| other.name == one.name) {
             return Err(error(
@@ -534,11 +527,12 @@ fn arm(key: &str, file: &ArmFile, role: ArmRole) -> Result<ArmPlan, PlanError> {
         }
     }
     let name = match &file.name {
-        Some(name) if name.trim().is_empty() || name.chars().count() > 60 => {
+        Some(name) if name.trim().is_empty() || name.chars().count() > naming::NAME_MAX => {
             return Err(error(&within_arm("name"), "a name has 1 to 60 characters"));
         }
         Some(name) => name.clone(),
-        None => key.to_owned(),
+        // Given when all arms are known.
+        None => String::new(),
     };
     Ok(ArmPlan {
         name,

@@ -220,7 +220,7 @@ fn run_opened(
         return Err(SessionError::Undeclared(undeclared));
     }
     for line in difference::of_binaries(&document.differences, &document.arms) {
-        observer.remark(&format!("the binaries differ: {line}"));
+        observer.remark(&line);
     }
     let directory = surroundings.directory;
     let write = |document: &SessionDocument| {
@@ -313,13 +313,14 @@ fn begin(
     if let Some(earlier) = &surroundings.earlier {
         let of = |arms: &[Arm]| -> Vec<_> {
             arms.iter()
-                .map(|arm| (arm.name.clone(), arm.server_version.clone(), arm.data_hash.clone()))
+                // Not by the data's hash: tables that are loaded anew are other files.
+                .map(|arm| (arm.name.clone(), arm.server_version.clone()))
                 .collect()
         };
         if of(&earlier.arms) != of(&arms) {
             return Err(SessionError::CannotExtend(
-                "the servers or their data are no longer those of the stored session (name, \
-                 version or data differ): start a new one"
+                "the servers are no longer those of the stored session (name or version differ): \
+                 start a new one"
                     .to_owned(),
             ));
         }

@@ -13,9 +13,10 @@
 use std::fmt::Write as _;
 
 use super::number;
+use crate::experiment::difference;
 use crate::experiment::document::{
-    Analysis, ArmRole, Arrival, CacheState, Comparison, Gate, GateStatus, KeyAudit, LatencySummary,
-    MeasureRow, RowKind, Run, SessionDocument, StallRow, VerdictKind,
+    Analysis, ArmRole, Arrival, CacheState, Comparison, Difference, Gate, GateStatus, KeyAudit,
+    LatencySummary, MeasureRow, RowKind, Run, SessionDocument, StallRow, VerdictKind,
 };
 use crate::target::QueryMode;
 
@@ -313,6 +314,12 @@ pub fn row_values(
 #[must_use]
 pub fn verdict(document: &SessionDocument) -> Statement {
     let Some(analysis) = &document.analysis else {
+        if let ([arm], None) = (&document.arms[..], &document.incomplete) {
+            let count = document.runs.len();
+            let plural = if count == 1 { "" } else { "s" };
+            let sentence = format!("{count} run{plural} of '{}', compared with nothing", arm.name);
+            return Statement { word: "ONE ARM", sentence, tone: Tone::Neutral };
+        }
         let sentence = document.incomplete.as_ref().map_or_else(
             || "no block is complete yet: nothing can be compared".to_owned(),
             |reason| format!("no block is complete, nothing can be compared: {reason}"),
@@ -438,10 +445,18 @@ pub fn validity(analysis: &Analysis) -> (Statement, Vec<&Gate>) {
 /// What differs between the arms, one line each; undeclared differences are marked by the tone.
 #[must_use]
 pub fn changed(document: &SessionDocument) -> Vec<Statement> {
-    document
-        .differences
-        .iter()
+    // What was meant to differ first, then what nobody meant, then what follows from the binaries.
+    let rank = |difference: &Difference| {
+        let is_of_binaries = difference::is_of_binaries(difference, &document.arms);
+        (is_of_binaries && !difference::is_physical(difference), is_of_binaries)
+    };
+    let mut differences: Vec<&Difference> = document.differences.iter().collect();
+    differences.sort_by_key(|difference| rank(difference));
+    differences
+        .into_iter()
         .map(|difference| {
+            let is_of_binaries = difference::is_of_binaries(difference, &document.arms);
+            let is_physical = is_of_binaries && difference::is_physical(difference);
             let side =
                 |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
             let of = if document.arms.len() > 2 {
@@ -450,14 +465,19 @@ pub fn changed(document: &SessionDocument) -> Vec<Statement> {
                 String::new()
             };
             statement(
-                if difference.is_declared { "declared" } else { "UNDECLARED" },
+                match (is_physical, is_of_binaries, difference.is_declared) {
+                    (true, ..) => "LAYOUT of the data:",
+                    (_, true, _) => "default of the binaries:",
+                    (_, _, true) => "declared",
+                    (_, _, false) => "UNDECLARED",
+                },
                 format!(
                     "{}: {} -> {}{of}",
                     difference.what,
                     side(&difference.baseline),
                     side(&difference.other)
                 ),
-                if difference.is_declared { Tone::Neutral } else { Tone::Warning },
+                if difference.is_declared && !is_physical { Tone::Neutral } else { Tone::Warning },
             )
         })
         .collect()

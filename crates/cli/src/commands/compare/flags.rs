@@ -116,10 +116,12 @@ pub(super) struct Flags {
     #[arg(long, value_name = "SPEC")]
     distribution: Option<String>,
     /// Scale of pgbench's tables
-    #[arg(short, long)]
+    #[arg(short, long, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(1..=21_474_836))]
     scale: Option<u64>,
     /// Fill factor of the tables, percent
-    #[arg(short = 'F', long)]
+    #[arg(short = 'F', long, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(10..=100))]
     fillfactor: Option<u32>,
     /// simple, extended or prepared
     #[arg(short = 'M', long, value_name = "MODE", value_parser = query_mode)]
@@ -128,16 +130,18 @@ pub(super) struct Flags {
     #[arg(short = 'D', long, value_name = "NAME=VALUE")]
     define: Vec<String>,
     /// Sessions
-    #[arg(short, long)]
+    #[arg(short, long, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: Option<u32>,
     /// Driver threads
-    #[arg(short = 'j', long)]
+    #[arg(short = 'j', long, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
     threads: Option<u32>,
     /// Length of the measured part of each run, such as 90s or 2min
-    #[arg(short = 'T', long, value_name = "TIME")]
+    #[arg(short = 'T', long, value_name = "TIME", allow_hyphen_values = true)]
     duration: Option<Span>,
     /// How long unfinished transactions are waited for
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     grace: Option<Span>,
     /// cold, warmed:TIME or carried_over
     #[arg(long, value_name = "STATE")]
@@ -146,16 +150,18 @@ pub(super) struct Flags {
     #[arg(long, value_name = "KIND")]
     arrival: Option<ArrivalKind>,
     /// Transactions per second over all clients
-    #[arg(short = 'R', long)]
+    #[arg(short = 'R', long, allow_negative_numbers = true)]
     rate: Option<f64>,
     /// Transactions later than this are counted as late
-    #[arg(short = 'L', long, value_name = "TIME")]
+    #[arg(short = 'L', long, value_name = "TIME", allow_hyphen_values = true)]
     latency_limit: Option<Span>,
     /// How often a transaction is tried at most
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_tries: Option<u32>,
     /// Pairs of runs at most
-    #[arg(short, long)]
+    #[arg(short, long, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
     /// After how many pairs the verdict is looked at, such as 8,12,16
     #[arg(long, value_delimiter = ',', value_name = "PAIRS")]
@@ -164,15 +170,16 @@ pub(super) struct Flags {
     #[arg(long, value_name = "MEASURE")]
     primary: Option<String>,
     /// The least change that matters, a ratio: 0.05 is 5%
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
     margin: Option<f64>,
     /// Seeds order, schedules and keys
-    #[arg(long, visible_alias = "random-seed")]
+    #[arg(long, visible_alias = "random-seed", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(0..))]
     seed: Option<u64>,
     /// Where results go
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Few short pairs, done in a minute or two; says what it cannot see
+    /// Few short pairs, done in two or three minutes; says what it cannot see
     #[arg(long)]
     quick: bool,
     /// The rate is meant to exceed what the server can do: falling behind then only warns.

@@ -24,7 +24,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 pub use aggregate::{AggregateLine, parse_line as parse_aggregate_line};
-pub use session::{Statement, to_session};
+pub use session::{Statement, logged_rate, to_session};
 pub use transactions::{LogLine, SeventhColumn, parse_line as parse_transaction_line};
 
 use crate::measure::record::TransactionRecord;

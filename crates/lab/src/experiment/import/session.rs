@@ -38,11 +38,15 @@ pub fn to_session(
     command: Vec<String>,
 ) -> SessionDocument {
     let has_lag = runs.iter().any(ImportedRun::has_lag);
-    let arrival = match statement.rate_per_s {
+    // A lag is only logged of transactions that were scheduled: pgbench ran with a rate.
+    let rate_per_s = statement.rate_per_s.or_else(|| {
+        has_lag.then(|| logged_rate(runs, statement.sampling_ratio.unwrap_or(1.0))).flatten()
+    });
+    let arrival = match rate_per_s {
         Some(rate_per_s) => Arrival::Poisson { rate_per_s },
         None => Arrival::Closed,
     };
-    let is_open = statement.rate_per_s.is_some() || has_lag;
+    let is_open = rate_per_s.is_some();
     let imported: Vec<Run> = (0u32..)
         .zip(runs)
         .map(|(index, run)| {
@@ -112,6 +116,18 @@ pub fn to_session(
         runs: imported,
         analysis: None,
     }
+}
+
+/// Transactions per second that were scheduled, as the logs have it.
+#[must_use]
+pub fn logged_rate(runs: &[ImportedRun], sampling_ratio: f64) -> Option<f64> {
+    let (mut planned, mut seconds) = (0.0, 0.0);
+    for run in runs {
+        let run = run.to_run(Arrival::Closed, None);
+        planned += run.counts.planned as f64;
+        seconds += run.duration_ns as f64 / 1e9;
+    }
+    (planned > 0.0 && seconds > 0.0).then(|| planned / seconds / sampling_ratio)
 }
 
 impl ImportedRun {
@@ -303,6 +319,21 @@ mod tests {
             (4, "throughput")
         );
         assert_eq!(run.driver_lag_p99_ns, None);
+    }
+
+    #[test]
+    fn a_log_with_a_schedule_lag_is_an_open_loop_without_being_told() {
+        let text: String = (0..100)
+            .map(|i| format!("0 {i} 2000 0 {} {} 1000\n", 1_600_000_000 + i / 10, i % 10 * 100_000))
+            .collect();
+        let document = session(&text, &Statement::default());
+        let Arrival::Poisson { rate_per_s } = document.protocol.arrival else {
+            panic!("{:?}", document.protocol.arrival)
+        };
+        assert!((rate_per_s - 10.0).abs() < 0.2, "{rate_per_s}");
+        assert_eq!(document.protocol.primary, "response_p99");
+        let stated = Statement { rate_per_s: Some(12.0), ..Statement::default() };
+        assert_eq!(session(&text, &stated).protocol.arrival, Arrival::Poisson { rate_per_s: 12.0 });
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::report::number;
 use crate::target::postgres::address::Address;
 use crate::target::postgres::binaries::{Binaries, Wanted};
 use crate::target::postgres::server::{
-    ManagedServer, ServerError, ServerOptions, Shutdown, default_parent,
+    ManagedServer, ServerError, ServerOptions, Shutdown, default_parent, remove_leftovers,
 };
 use crate::target::postgres::snapshot::{Snapshot, free_bytes};
 
@@ -64,7 +64,15 @@ impl ManagedArms {
         plan: &Plan,
         runtime: &Arc<dyn Runtime>,
         interruption: &Interruption,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
+        for arm in &plan.arms {
+            // A directory is looked into at once; the rest may have to be brought.
+            if let Place::Managed(Wanted::Directory(directory)) = &arm.place {
+                Binaries::in_directory(directory).map_err(|error| {
+                    Failure::Environment(format!("arm '{}': {error}", arm.name))
+                })?;
+            }
+        }
         let arms = plan
             .arms
             .iter()
@@ -81,7 +89,7 @@ impl ManagedArms {
                 Place::Url(_) => None,
             })
             .collect();
-        Self {
+        Ok(Self {
             arms,
             snapshots: BTreeMap::new(),
             tables: plan.scale.map(|scale| InitialiseOptions {
@@ -90,11 +98,17 @@ impl ManagedArms {
             }),
             runtime: Arc::clone(runtime),
             interruption: interruption.clone(),
-        }
+        })
     }
 
     /// Finds binaries, loads the data once for each, and makes the instances.
     pub(super) fn prepare(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
+        for directory in remove_leftovers(&default_parent()) {
+            observer.remark(&format!(
+                "removed {}, left behind by an evenkeel that was killed",
+                directory.display()
+            ));
+        }
         for arm in &mut self.arms {
             let binaries = Binaries::find_or_fetch(&arm.wanted, &mut |text| observer.remark(text))
                 .map_err(|error| Failure::Environment(format!("arm '{}': {error}", arm.name)))?;

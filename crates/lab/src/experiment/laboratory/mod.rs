@@ -72,6 +72,8 @@ pub struct Laboratory {
     runtime: Arc<dyn Runtime>,
     interruption: Interruption,
     servers: Servers,
+    /// The scripts as they were read; compiled when the scale is known.
+    scripts: Vec<scripts::Source>,
     workload: Option<Arc<Workload>>,
     /// What each arm's server said of itself on opening.
     versions: Vec<String>,
@@ -93,10 +95,12 @@ struct Up {
 }
 
 impl Laboratory {
-    /// A bench for `plan`; nothing is started yet.
+    /// A bench for `plan`; nothing is started yet. What can be found wrong without a server is found
+    /// here.
     ///
     /// # Errors
-    /// When the URL of an arm is not understood.
+    /// When the URL of an arm is not understood, a directory of binaries holds none, or a script
+    /// cannot be read or is wrong.
     pub fn new(
         plan: Plan,
         runtime: Arc<dyn Runtime>,
@@ -111,8 +115,9 @@ impl Laboratory {
                 })?);
             }
         }
+        let scripts = scripts::read(&plan)?;
         let servers = if addresses.is_empty() {
-            Servers::Managed(ManagedArms::new(&plan, &runtime, &interruption))
+            Servers::Managed(ManagedArms::new(&plan, &runtime, &interruption)?)
         } else {
             Servers::Running(addresses)
         };
@@ -121,6 +126,7 @@ impl Laboratory {
             runtime,
             interruption,
             servers,
+            scripts,
             workload: None,
             versions: Vec::new(),
             warned_of_checkpoint: false,
@@ -425,7 +431,6 @@ impl Laboratory {
 
 impl Bench for Laboratory {
     fn open(&mut self, observer: &mut dyn Observer) -> Result<Opened, Failure> {
-        let compiled = scripts::read(&self.plan)?;
         observer.stage("looking at this machine", None);
         let mut examination = examine(&default_parent(), &self.runtime);
         if let Servers::Running(addresses) = &self.servers
@@ -474,7 +479,7 @@ impl Bench for Laboratory {
         self.versions =
             arms.iter().map(|arm| arm.server_version.clone().unwrap_or_default()).collect();
         let scale = scales.first().copied().flatten();
-        let (workload, uses) = scripts::compile(&self.plan, compiled, scale)?;
+        let (workload, uses) = scripts::compile(&self.plan, &self.scripts, scale)?;
         for remark in &workload.remarks {
             observer.remark(&format!("note: {remark}"));
         }

@@ -45,10 +45,10 @@ pub(super) fn read(plan: &Plan) -> Result<Vec<Source>, Failure> {
 /// The workload with the target's scale; without one, a script that reads `:scale` is refused.
 pub(super) fn compile(
     plan: &Plan,
-    sources: Vec<Source>,
+    sources: &[Source],
     scale: Option<u64>,
 ) -> Result<(Workload, Vec<ScriptUse>), Failure> {
-    let workload = build(plan, &sources, scale)?;
+    let workload = build(plan, sources, scale)?;
     let uses = sources
         .iter()
         .map(|source| script_use(&source.name, source.weight, &source.text))

@@ -6,6 +6,7 @@ use std::io;
 use super::escape::{At, Sink, Text, Whole, put};
 use super::scale::{Quantity, Scale, Spread};
 use super::{chart, timeline};
+use crate::experiment::difference;
 use crate::experiment::document::{
     Analysis, Comparison, Episode, GateStatus, KeyAudit, MeasureRow, RowKind, Run, SessionDocument,
 };
@@ -575,7 +576,9 @@ pub(super) fn settings(document: &SessionDocument, sink: &mut Sink<'_>) -> io::R
                 Text(difference.baseline.as_deref().unwrap_or("(absent)")),
                 "</code></td><td><code>",
                 Text(difference.other.as_deref().unwrap_or("(absent)")),
-                if difference.is_declared {
+                if difference::is_of_binaries(difference, &document.arms) {
+                    "</code></td><td class=\"neutral\">default of the binaries</td></tr>"
+                } else if difference.is_declared {
                     "</code></td><td class=\"neutral\">yes</td></tr>"
                 } else {
                     "</code></td><td class=\"warning\">NO</td></tr>"
