@@ -156,7 +156,8 @@ impl<'t> Ticks<'t> {
             clippy::cast_possible_truncation,
             reason = "ticks wrap, by the policies' contract"
         )]
-        self.prepared.extend((start..end).map(|at| ((u128::from(step) * (at as u128)) >> 32) as u32));
+        self.prepared
+            .extend((start..end).map(|at| ((u128::from(step) * (at as u128)) >> 32) as u32));
         &self.prepared
     }
 }

@@ -3,6 +3,7 @@
 //! Every renderer takes the session document and a writer, and writes as it goes: nothing but the
 //! document is held. What is said is decided once, in [`model`]; the media differ only in how.
 
+mod conclusion;
 pub mod csv;
 pub mod html;
 pub mod markdown;
