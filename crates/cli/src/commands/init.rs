@@ -215,7 +215,7 @@ fn visible(directory: &Path) -> Option<&Path> {
 
 /// Refuses a load that some file system has no room for. `--force` is about tables and no way around.
 fn check_space(systems: &[FileSystem], scale: u64) -> anyhow::Result<()> {
-    for system in systems.iter().filter(|system| system.free < system.needed) {
+    if let Some(system) = systems.iter().find(|system| system.free < system.needed) {
         let fits = u128::from(scale) * u128::from(system.free) / u128::from(system.needed.max(1));
         let advice = match fits.saturating_sub(1) {
             0 => "make room".to_owned(),
