@@ -6,7 +6,7 @@
 //! bits that leave parts of a large table unread.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
-use statrs::function::gamma::gamma_ur;
+use statrs::function::gamma::checked_gamma_ur;
 
 use super::{KeyLaw, Sampler};
 use crate::experiment::document::{KeyAudit, KeyShare};
@@ -147,8 +147,17 @@ impl KeyAuditCounter {
             .iter()
             .map(|(expected, drawn)| (*drawn as f64 - expected).powi(2) / expected)
             .sum();
-        gamma_ur(degrees as f64 / 2.0, statistic / 2.0) >= PROBABILITY_LIMIT
+        is_chi_square_within_chance(degrees as f64, statistic)
     }
+}
+
+/// Whether chance alone gives a chi-square so large. Nothing to explain (0) is within chance; what is
+/// no number is not.
+fn is_chi_square_within_chance(degrees: f64, statistic: f64) -> bool {
+    // The incomplete gamma function is not defined at 0 here.
+    statistic == 0.0
+        || checked_gamma_ur(degrees / 2.0, statistic / 2.0)
+            .is_ok_and(|probability| probability >= PROBABILITY_LIMIT)
 }
 
 /// Whether `count` of `draws` is what a `probability` allows within chance: two-sided binomial test
