@@ -122,7 +122,7 @@ impl Observer for Progress {
             "run {:>3}  block {:>2}  {:<20} {:>10} tps  p50 {:>8}  p99 {:>8}{cut}",
             run.index + 1,
             run.block + 1,
-            evenkeel_lab::report::text::visible(&arm.name, 20),
+            evenkeel_lab::report::text::shortened(&arm.name, 20),
             throughput,
             percentile(0.5),
             percentile(0.99),

@@ -242,6 +242,26 @@ mod tests {
     }
 
     #[test]
+    fn recording_a_transaction_allocates_nothing_while_chunks_are_handed_in() {
+        let mut log = RecordLog::new();
+        // The second chunk is the spare one; a third is handed in, as the conductor does.
+        let counted = allocation_counter::measure(|| {
+            for index in 0..CHUNK_RECORDS as u64 * 2 {
+                log.push(&TransactionRecord { think_ns: 0, retries: 0, ..record(index) });
+            }
+        });
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+        let room = RecordRoom::new();
+        let counted = allocation_counter::measure(|| {
+            log.refill(room);
+            for index in 0..CHUNK_RECORDS as u64 {
+                log.push(&TransactionRecord { think_ns: 0, retries: 0, ..record(index) });
+            }
+        });
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+    }
+
+    #[test]
     fn a_reader_of_a_growing_log_sees_each_record_once() {
         let mut log = RecordLog::new();
         let mut cursor = RecordCursor::default();

@@ -110,12 +110,18 @@ fn percentile_table(
     let largest = points.iter().filter_map(|point| point.against_ns).fold(0.0_f64, f64::max);
     let (unit, size) = number::time_unit(largest);
     let is_invalid = comparison.verdict.kind == VerdictKind::Invalid;
-    let name = |arm: u32| name(document, arm);
+    let ([arm, against], is_names) = headings(document, comparison);
+    if !is_names {
+        for (role, of) in [(&arm, comparison.arm), (&against, comparison.against)] {
+            prose(out, "- ", &format!("{role}: {}", model::arm_name(document, of)))?;
+        }
+        writeln!(out)?;
+    }
     writeln!(out, "```")?;
     writeln!(out, "response time, {unit}{}", if is_invalid { " (INVALID session)" } else { "" })?;
     let mut table = Table::new("percentile")
-        .numbers(&name(comparison.arm))
-        .numbers(&name(comparison.against))
+        .numbers(&arm)
+        .numbers(&against)
         .numbers("change")
         .numbers("95% interval")
         .words("");
@@ -146,14 +152,11 @@ fn exceedance_table(
     if rows.is_empty() {
         return Ok(());
     }
-    let name = |arm: u32| name(document, arm);
+    let ([arm, against], _) = headings(document, comparison);
     writeln!(out, "```")?;
     writeln!(out, "transactions at least so long, per million (stalls)")?;
-    let mut table = Table::new("at least")
-        .numbers(&name(comparison.arm))
-        .numbers(&name(comparison.against))
-        .numbers("ratio")
-        .words("");
+    let mut table =
+        Table::new("at least").numbers(&arm).numbers(&against).numbers("ratio").words("");
     let from = rows.len().saturating_sub(16);
     for row in rows.into_iter().skip(from) {
         let side =
@@ -172,9 +175,22 @@ fn exceedance_table(
     fenced(table, out)
 }
 
-/// An arm's name above its column, where it cannot close the fence.
-fn name(document: &SessionDocument, arm: u32) -> String {
-    text::visible(&model::arm_name(document, arm), 12).replace('`', "'")
+/// Names as columns' headings, where both fit and differ; else the arms' roles. No name can close the
+/// fence.
+fn headings(document: &SessionDocument, comparison: &Comparison) -> ([String; 2], bool) {
+    let [arm, against] = [comparison.arm, comparison.against]
+        .map(|arm| text::visible(&model::arm_name(document, arm), 200).replace('`', "'"));
+    let fits = |name: &String| text::columns(name) <= 12;
+    if fits(&arm) && fits(&against) && arm != against {
+        return ([arm, against], true);
+    }
+    let role = |arm: u32| {
+        document.arms.get(arm as usize).map_or_else(
+            || format!("arm {}", model::letter(arm)),
+            |found| model::role_word(found.role).to_owned(),
+        )
+    };
+    ([role(comparison.arm), role(comparison.against)], false)
 }
 
 /// The table's lines and the end of its fence.

@@ -34,6 +34,12 @@ pub fn visible(text: &str, columns_max: usize) -> String {
     shown
 }
 
+/// The same, but what is too long loses its middle: names of settings begin alike and differ at the end.
+#[must_use]
+pub fn shortened(name: &str, columns_max: usize) -> String {
+    super::table::cut(&visible(name, 1_000), columns_max)
+}
+
 /// Columns of a terminal that `text` takes.
 #[must_use]
 pub fn columns(text: &str) -> usize {

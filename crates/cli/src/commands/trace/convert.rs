@@ -100,6 +100,10 @@ fn copy(
     let path = &arguments.out;
     let shown = path.display();
     let is_stdout = path.as_os_str() == "-";
+    // A trace appears under its name by a rename, which would put a file in a device's place.
+    if !is_stdout && std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        bail!("{shown} is no regular file: name another, or write to standard output with '-'");
+    }
     if !is_stdout && !arguments.force && path.exists() {
         bail!("{shown} exists: remove it, or replace it by --force");
     }
@@ -204,6 +208,11 @@ mod tests {
         copy(generated(spec), &arguments(out.clone(), false), None).unwrap();
         let refused = copy(generated(spec), &arguments(out.clone(), false), None).unwrap_err();
         assert!(refused.to_string().contains("--force"), "{refused}");
+        // As root, --force on a device would have replaced it by a file.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        let refused = copy(generated(spec), &arguments(link, true), None).unwrap_err();
+        assert!(refused.to_string().contains("no regular file"), "{refused}");
         copy(generated("generate:loop(references=7)"), &arguments(out.clone(), true), None)
             .unwrap();
         assert_eq!(references(&out).len(), 7);

@@ -227,7 +227,9 @@ impl ManagedArms {
             Shutdown::Immediate => "would not shut down, and was ended at once (SIGQUIT)",
             Shutdown::Killed => "would not end by itself, and was killed (SIGKILL)",
         };
-        observer.remark(&format!("the server of '{name}', which did not answer, {how}"));
+        observer.remark(&format!(
+            "the server of '{name}', which did not answer or lost its clients, {how}"
+        ));
         Ok(())
     }
 

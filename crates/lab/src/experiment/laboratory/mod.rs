@@ -255,6 +255,7 @@ impl Laboratory {
                 return Err(in_arm(self, &format!("while warming up, {reason}")));
             }
             if let Some(abort) = data.aborts.first() {
+                self.is_silent = true;
                 return Err(in_arm(
                     self,
                     &format!("client {} gave up while warming up: {}", abort.client, abort.reason),
@@ -302,6 +303,8 @@ impl Laboratory {
         run.instance = request.planned.instance;
         run.server_version = Some(version);
         if let Some(abort) = data.aborts.first() {
+            // A server that crashed may recover for long before it hears of a shutdown.
+            self.is_silent = true;
             observer.remark(&format!(
                 "'{}': {} of {} clients gave up, the first: {}",
                 arm.name,
