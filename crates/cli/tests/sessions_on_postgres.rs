@@ -65,18 +65,23 @@ fn processes_with(part: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Sessions of the server whose postmaster this is.
-fn sessions_of(postmaster: i32) -> usize {
-    processes_with("postgres: postgres postgres")
-        .into_iter()
-        .filter(|process| {
-            std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| {
-                stat.rsplit_once(')')
-                    .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok())
-                    == Some(postmaster)
-            })
+/// Waits until a session of this postmaster writes. The driver connects every client before the first
+/// transaction starts, so from then on none is still being let in.
+fn wait_for_transactions(postmaster: i32) {
+    let is_of_server = |process: &i32| {
+        std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| {
+            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok())
+                == Some(postmaster)
         })
-        .count()
+    };
+    let runtime = OsRuntime::new();
+    while !["UPDATE", "INSERT", "COMMIT"].into_iter().any(|command| {
+        processes_with(&format!("postgres: postgres postgres [local] {command}"))
+            .iter()
+            .any(is_of_server)
+    }) {
+        runtime.sleep_until(runtime.now().plus_nanos(10_000_000));
+    }
 }
 
 fn signal(process: i32, signal: rustix::process::Signal) {
@@ -149,11 +154,7 @@ fn a_server_killed_in_the_middle_ends_the_session_with_what_was_measured() {
     let mut said = wait_for(&mut child, "run 1: measuring");
     let servers = processes_with("/evenkeel-kill");
     assert_eq!(servers.len(), 1, "one server at a time");
-    // Four clients, the administrator and the sampler: from then on transactions run.
-    let runtime = OsRuntime::new();
-    while sessions_of(servers[0]) < 6 {
-        runtime.sleep_until(runtime.now().plus_nanos(10_000_000));
-    }
+    wait_for_transactions(servers[0]);
     signal(servers[0], rustix::process::Signal::KILL);
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
@@ -180,10 +181,7 @@ fn a_server_that_stops_answering_is_ended_and_its_run_does_not_count() {
     .unwrap();
     let mut said = wait_for(&mut child, "run 1: measuring");
     let server = processes_with("/evenkeel-hang")[0];
-    let runtime = OsRuntime::new();
-    while sessions_of(server) < 6 {
-        runtime.sleep_until(runtime.now().plus_nanos(10_000_000));
-    }
+    wait_for_transactions(server);
     for process in process_tree(u32::try_from(server).unwrap()) {
         signal(i32::try_from(process).unwrap(), rustix::process::Signal::STOP);
     }
