@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use evenkeel::runtime::{
-    Clock, Entropy, Event, Instant, Interest, Readiness, Ready, TaskHandle, TaskPanicked, Tasks,
+    Clock, Entropy, Event, Instant, Interest, OsRuntime, Readiness, Ready, TaskHandle, Tasks,
     Waits, Waker, WallTime,
 };
 
@@ -138,23 +138,26 @@ impl Clock for VirtualRuntime {
 }
 
 impl Tasks for VirtualRuntime {
-    #[allow(clippy::disallowed_methods, reason = "this is a runtime: tasks are threads under it")]
+    /// The threads are the real runtime's; only when they run is ours.
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<TaskHandle> {
         self.lock().running += 1;
         let runtime = self.clone();
-        let thread = std::thread::spawn(move || {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-            runtime.lock().leave(&runtime.0.changed);
-            if let Err(payload) = result {
-                std::panic::resume_unwind(payload);
-            }
-        });
-        let (runtime, name) = (self.clone(), name.to_owned());
+        let task = OsRuntime::new().spawn(
+            name,
+            Box::new(move || {
+                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+                runtime.lock().leave(&runtime.0.changed);
+                if let Err(payload) = result {
+                    std::panic::resume_unwind(payload);
+                }
+            }),
+        )?;
+        let runtime = self.clone();
         Ok(TaskHandle::new(Box::new(move || {
             runtime.lock().leave(&runtime.0.changed);
-            let result = thread.join();
+            let result = task.join();
             runtime.lock().running += 1;
-            result.map_err(|_| TaskPanicked { name, message: "see above".to_owned() })
+            result
         })))
     }
 }
