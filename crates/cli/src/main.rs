@@ -2,6 +2,7 @@
 
 mod address;
 mod commands;
+mod connection;
 mod exit;
 mod interruption;
 mod progress;

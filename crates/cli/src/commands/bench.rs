@@ -24,31 +24,22 @@ use evenkeel_lab::target::postgres::client::Client;
 use evenkeel_lab::target::postgres::session::PostgresTarget;
 use evenkeel_lab::target::postgres::settings::Settings;
 
+use crate::connection::ConnectionOptions;
 use crate::exit::Outcome;
 
 /// Run a workload once, with pgbench's options
 ///
 /// Options are pgbench's, with its letters. Without a rate each client starts a transaction when its
 /// last one has ended; with one, transactions start by a schedule and response times count from it.
+///
+/// Exit codes: 0 when the run went as planned; 1 for wrong usage, or when no run was possible (no
+/// server, no permission); 2 when the run is INVALID or was cut short: a client gave up, or nothing
+/// committed; 130 when interrupted, with what was measured until then.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
-    /// Server: a URL, a string of keywords, or the database's name; else as psql chooses
-    #[arg(value_name = "URL")]
-    url: Option<String>,
-    /// Database name, URL or string of keywords (as the argument without a letter)
-    #[arg(short = 'd', long = "dbname", value_name = "DBNAME", conflicts_with = "url")]
-    dbname: Option<String>,
-    /// Server's host, or directory of its socket
-    #[arg(short = 'h', long, value_name = "HOSTNAME")]
-    host: Option<String>,
-    /// Server's port
-    #[arg(short = 'p', long, value_name = "PORT")]
-    port: Option<u16>,
-    /// User to connect as
-    #[arg(short = 'U', long, value_name = "USERNAME")]
-    username: Option<String>,
-
+    #[command(flatten)]
+    connection: ConnectionOptions,
     #[command(flatten)]
     scripts: script_options::ScriptOptions,
     /// Print a built-in script and exit
@@ -123,7 +114,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "progress")]
     progress_timestamp: bool,
     /// Report time, failures and retries of each command
-    #[arg(short = 'r', long)]
+    #[arg(short = 'r', long, alias = "report-latencies")]
     report_per_command: bool,
     /// Tell failures apart
     #[arg(long)]
@@ -202,7 +193,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     let seed = options::seed(&arguments.random_seed, &OsRuntime)?;
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
-    let address = options::address(&arguments)?;
+    let address = arguments.connection.address(false)?;
     let stop = StopFlag::new();
     listen_for_signals(&*runtime, &stop)?;
 

@@ -1,13 +1,9 @@
-//! Options that need a second look: seeds, times, addresses, and what pgbench has and we have not.
+//! Options that need a second look: seeds, times, and what pgbench has and we have not.
 
 use std::time::Duration;
 
 use anyhow::bail;
 use evenkeel::runtime::{Clock, Entropy};
-use evenkeel_lab::target::postgres::address::Address;
-
-use super::Arguments;
-use crate::address::server_address;
 
 /// Options of pgbench that are refused by name, with the reason.
 #[derive(Debug, clap::Args)]
@@ -90,40 +86,6 @@ pub(super) fn seconds(option: &str, seconds: f64) -> anyhow::Result<Duration> {
     }
 }
 
-/// Where to connect: the URL or name given, with -h, -p and -U.
-pub(super) fn address(arguments: &Arguments) -> anyhow::Result<Address> {
-    let name = arguments.url.as_deref().or(arguments.dbname.as_deref()).unwrap_or("");
-    let mut keywords = Vec::new();
-    if let Some(host) = &arguments.host {
-        keywords.push(("host", host.clone()));
-    }
-    if let Some(port) = arguments.port {
-        keywords.push(("port", port.to_string()));
-    }
-    if let Some(user) = &arguments.username {
-        keywords.push(("user", user.clone()));
-    }
-    let is_connection_string =
-        name.starts_with("postgres://") || name.starts_with("postgresql://") || name.contains('=');
-    if keywords.is_empty() {
-        return server_address(name, false);
-    }
-    if is_connection_string {
-        bail!("-h, -p and -U say what the connection string says too; give one or the other");
-    }
-    if !name.is_empty() {
-        keywords.push(("dbname", name.to_owned()));
-    }
-    let text: Vec<String> =
-        keywords.iter().map(|(key, value)| format!("{key}={}", quoted(value))).collect();
-    server_address(&text.join(" "), false)
-}
-
-/// A value within a string of keywords.
-fn quoted(value: &str) -> String {
-    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
-}
-
 #[cfg(test)]
 mod tests {
     use evenkeel::runtime::OsRuntime;
@@ -143,10 +105,5 @@ mod tests {
             assert!(seconds("-T", wrong).is_err());
         }
         assert_eq!(seconds("-T", 1.5).unwrap(), Duration::from_millis(1500));
-    }
-
-    #[test]
-    fn quotes_inside_a_value_are_escaped() {
-        assert_eq!(quoted("a'b\\c"), "'a\\'b\\\\c'");
     }
 }

@@ -1,7 +1,5 @@
 //! `evenkeel report` as its users call it: what stands where, and how it ends.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure here is a failed test")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

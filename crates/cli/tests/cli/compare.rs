@@ -1,20 +1,8 @@
-//! The command on real servers: what it keeps, says and leaves behind when things go wrong. Without
-//! PostgreSQL on the machine these tests have nothing to try.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests fail as tests do: by a panic with its place"
-)]
+//! `compare` on real servers: what it keeps, says and leaves behind when things go wrong. Without
+//! PostgreSQL on the machine those tests have nothing to try.
 
-#[path = "sessions_on_postgres/bench.rs"]
-mod bench;
-#[path = "sessions_on_postgres/expressions.rs"]
-mod expressions;
-mod init;
-
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use evenkeel::runtime::{Clock, OsRuntime, Runtime, Waits};
@@ -22,6 +10,8 @@ use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
 use evenkeel_lab::experiment::store;
 use evenkeel_lab::target::postgres::binaries::{Binaries, Places, Wanted};
 use evenkeel_lab::target::postgres::server::{ManagedServer, ServerOptions, process_tree};
+
+use super::{evenkeel, signal, text, wait_for};
 
 fn has_postgres() -> bool {
     Binaries::find(&Wanted::Newest, &Places::of_this_machine()).is_ok_and(|found| found.is_some())
@@ -37,19 +27,6 @@ fn compare(out: &Path, arguments: &[&str]) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
-}
-
-/// Reads what the command says until `text` comes.
-fn wait_for(child: &mut Child, text: &str) -> impl BufRead + use<> {
-    let mut said = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while said.read_line(&mut line).unwrap() > 0 {
-        if line.contains(text) {
-            return said;
-        }
-        line.clear();
-    }
-    panic!("the command ended without saying '{text}'");
 }
 
 /// Processes whose command line has a word that contains `part`.
@@ -84,17 +61,8 @@ fn wait_for_transactions(postmaster: i32) {
     }
 }
 
-fn signal(process: i32, signal: rustix::process::Signal) {
-    rustix::process::kill_process(rustix::process::Pid::from_raw(process).unwrap(), signal)
-        .unwrap();
-}
-
 fn record(out: &Path) -> SessionDocument {
     store::read_session(out).unwrap().document
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Whether a directory named in the record's arms, or a process of ours, is left.
@@ -264,14 +232,6 @@ fn a_setting_that_the_server_does_not_know_ends_the_session_before_any_run() {
     assert!(text(&stderr).contains("shared_bufers"), "{}", text(&stderr));
     assert!(!out.exists(), "nothing was measured, nothing is left");
     assert!(leaves_nothing("-refused"));
-}
-
-fn evenkeel(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_evenkeel"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
 }
 
 /// A stored session of four runs of pgbench, each transaction about `each_us` long.

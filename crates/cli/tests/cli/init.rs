@@ -43,7 +43,12 @@ fn init_loads_refuses_what_does_not_fit_or_is_not_ours_and_undoes_what_is_broken
         (status.code().unwrap(), text(&stdout), text(&stderr))
     };
 
-    let (code, said, progress) = init(&["-s", "2", "-F", "90", "--foreign-keys"]);
+    // psql's letters name the server as the URL does, and -h is no call for help.
+    let host = server.directory().display().to_string();
+    let letters = ["-h", &host, "-p", "5432", "-U", "postgres", "-d", "postgres"];
+    let all = [&["init"], &letters[..], &["-s", "2", "-F", "90", "--foreign-keys"]].concat();
+    let Output { status, stdout, stderr } = evenkeel(&all).output().unwrap();
+    let (code, said, progress) = (status.code().unwrap(), text(&stdout), text(&stderr));
     assert_eq!(code, 0, "{progress}");
     assert!(said.starts_with("loaded 200000 accounts into postgres"), "{said}");
     assert!(progress.contains("of log") && progress.contains("free there"), "{progress}");
@@ -83,6 +88,21 @@ fn init_loads_refuses_what_does_not_fit_or_is_not_ours_and_undoes_what_is_broken
     let (code, _, quiet) = init(&["-s", "1", "-q", "-j", "2", "--partitions", "2", "--force"]);
     assert_eq!((code, quiet.as_str()), (0, ""));
     assert_eq!(read_scale(&mut client).unwrap(), Some(1));
+}
+
+#[test]
+fn the_help_of_commands_that_take_a_server_is_asked_for_as_in_psql_and_says_how_they_end() {
+    for command in ["init", "bench"] {
+        for letter in ["-?", "--help"] {
+            let Output { status, stdout, .. } = evenkeel(&[command, letter]).output().unwrap();
+            assert_eq!(status.code(), Some(0), "{command} {letter}");
+            let said = text(&stdout);
+            assert!(said.contains("-h, --host") && said.contains("-U, --username"), "{said}");
+            if letter == "--help" {
+                assert!(said.contains("Exit codes: 0"), "{said}");
+            }
+        }
+    }
 }
 
 #[test]

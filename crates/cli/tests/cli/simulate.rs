@@ -1,7 +1,5 @@
 //! `evenkeel simulate` from outside: its tables, its errors, its exit codes.
 
-#![allow(clippy::expect_used, reason = "helpers of tests: a failure here is a failed test")]
-
 use std::process::{Command, Output};
 
 fn simulate(arguments: &[&str]) -> Output {
