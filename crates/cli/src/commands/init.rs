@@ -272,7 +272,7 @@ impl Teller {
     fn phase(&mut self, phase: Phase) {
         let now = self.runtime.now();
         let (name, text) = match phase {
-            Phase::Tables => ("tables", "making the tables".to_owned()),
+            Phase::Tables => ("tables", phase.to_string()),
             Phase::Rows { done, total } => {
                 let began = *self.rows_began.get_or_insert(now);
                 let spent = now.nanos_since(began) as f64;
@@ -285,9 +285,11 @@ impl Teller {
                 };
                 ("rows", format!("loading: {:.0}%{left}", share * 100.0))
             }
-            Phase::Keys => ("keys", "building keys".to_owned()),
-            Phase::Vacuum => ("vacuum", "vacuum and statistics".to_owned()),
-            Phase::Checkpoint => ("checkpoint", "checkpoint".to_owned()),
+            Phase::Keys => ("keys", phase.to_string()),
+            Phase::Vacuum => ("vacuum", phase.to_string()),
+            Phase::Checkpoint => ("checkpoint", phase.to_string()),
+            // It stays on the screen: who comes back to a load that was given up wants to know.
+            Phase::Waiting { .. } => return self.say(&phase.to_string()),
         };
         let is_new = name != self.phase;
         self.phase = name;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel::runtime::Runtime;
 
-use super::cancellation::Watched;
+use super::watch::Watched;
 use super::{ACCOUNTS_PER_SCALE, InitialiseError, Phase, connect, rows};
 use crate::target::postgres::address::Address;
 use crate::target::postgres::client::{Client, ClientError};
@@ -20,7 +20,6 @@ pub(super) fn in_one_transaction(
     scale: u64,
     freeze: bool,
     watched: &Watched,
-    progress: &mut dyn FnMut(Phase),
 ) -> Result<(), InitialiseError> {
     let total = scale * ACCOUNTS_PER_SCALE;
     let option = if freeze { " with (freeze on)" } else { "" };
@@ -29,14 +28,14 @@ pub(super) fn in_one_transaction(
     let mut buffer = Vec::new();
     let mut next = 0;
     while next < total {
-        watched.check()?;
         let until = total.min(next + ACCOUNTS_PER_PIECE);
         for first in (next..until).step_by(rows::BATCH) {
+            watched.check()?;
             rows::accounts(first, until.min(first + rows::BATCH as u64), &mut buffer);
             copy.write(&buffer).map_err(failed)?;
         }
         next = until;
-        progress(Phase::Rows { done: next, total });
+        watched.tell(Phase::Rows { done: next, total });
     }
     copy.finish().map_err(failed)?;
     Ok(())
@@ -60,7 +59,6 @@ pub(super) fn in_parallel(
     jobs: u64,
     runtime: &Arc<dyn Runtime>,
     watched: &Watched,
-    progress: &mut dyn FnMut(Phase),
 ) -> Result<(), InitialiseError> {
     let total = scale * ACCOUNTS_PER_SCALE;
     let load = Arc::new(Load {
@@ -105,7 +103,7 @@ pub(super) fn in_parallel(
     let started = u64::try_from(tasks.len()).unwrap_or(0);
     while load.ended.load(Ordering::SeqCst) < started {
         wake.wait_until(Some(runtime.now().plus(Duration::from_millis(250))));
-        progress(Phase::Rows { done: load.done.load(Ordering::Relaxed), total });
+        watched.tell(Phase::Rows { done: load.done.load(Ordering::Relaxed), total });
     }
     for task in tasks {
         task.join().map_err(|panicked| InitialiseError::Task(panicked.to_string()))?;
@@ -116,8 +114,7 @@ pub(super) fn in_parallel(
 
 impl Load {
     fn run(&self, address: &Address, runtime: &Arc<dyn Runtime>) -> Result<(), InitialiseError> {
-        let mut client = connect(address, runtime)?;
-        self.watched.cover(&client);
+        let mut client = connect(address, runtime, &self.watched)?;
         let mut buffer = Vec::new();
         loop {
             self.watched.check()?;
@@ -128,6 +125,7 @@ impl Load {
             let until = self.total.min(first + ACCOUNTS_PER_PIECE);
             let mut copy = client.copy_in("copy pgbench_accounts from stdin").map_err(failed)?;
             for first in (first..until).step_by(rows::BATCH) {
+                self.watched.check()?;
                 rows::accounts(first, until.min(first + rows::BATCH as u64), &mut buffer);
                 copy.write(&buffer).map_err(failed)?;
             }

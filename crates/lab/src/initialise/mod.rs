@@ -5,28 +5,28 @@
 //!
 //! The rules are in this folder's README.
 
-mod cancellation;
 mod completeness;
 mod load;
 mod rows;
 mod size;
 mod space;
 mod tables;
+mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use evenkeel::runtime::Runtime;
 
 use crate::target::postgres::address::Address;
 use crate::target::postgres::client::{Client, ClientError};
-use cancellation::{Cancellation, Watched};
 pub use completeness::{ReadScaleError, read_scale};
 pub use rows::ACCOUNTS_PER_SCALE;
 use rows::TELLERS_PER_SCALE;
 pub use size::{Estimate, estimate, estimated_bytes};
 pub use space::{Need, needs};
 use tables::TABLES;
+use watch::{Patience, Watched};
 
 /// The comment by which tables of ours are known that hold all their rows, keys and statistics.
 pub const MARKER: &str = "loaded by evenkeel init";
@@ -113,6 +113,16 @@ pub enum InitialiseError {
         /// What is there now.
         left: Left,
     },
+    /// The server has neither done nor said anything for too long.
+    #[error("the server has not answered for {seconds} s: {answer}; {left}")]
+    Silent {
+        /// For how long.
+        seconds: u64,
+        /// What is known of it.
+        answer: Answer,
+        /// What is there now.
+        left: Left,
+    },
     /// The server refused, or was lost.
     #[error("{what}: {source}")]
     Client {
@@ -135,6 +145,19 @@ pub enum Left {
     Incomplete,
     /// The session was lost while its transaction was being committed.
     InDoubt,
+    /// The server was left without a word from it.
+    Unanswered,
+}
+
+/// What a server says that was asked whether it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It takes sessions: what it was asked to do takes long.
+    Alive,
+    /// Processes of it are stopped (SIGSTOP, or by a debugger).
+    Stopped,
+    /// Nothing.
+    None,
 }
 
 /// How far loading has come.
@@ -155,6 +178,13 @@ pub enum Phase {
     Vacuum,
     /// A checkpoint, so that the first run does not pay for the load.
     Checkpoint,
+    /// Within one of the phases above nothing has moved.
+    Waiting {
+        /// For how long.
+        seconds: u64,
+        /// What the server says.
+        answer: Answer,
+    },
 }
 
 /// What was loaded.
@@ -233,6 +263,10 @@ impl std::fmt::Display for Left {
                 "pgbench's tables are there and marked as incomplete, so that no run takes them for \
                  whole; evenkeel init replaces them"
             }
+            Self::Unanswered => {
+                "what was not committed is undone as soon as the server goes on, or is gone; what \
+                 was committed is marked as incomplete and refused by runs"
+            }
             Self::InDoubt => {
                 "the server was lost while it committed: the tables are as before, or are marked as \
                  incomplete and refused by runs"
@@ -241,13 +275,60 @@ impl std::fmt::Display for Left {
     }
 }
 
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Tables => f.write_str("making the tables"),
+            Self::Rows { done, total } => write!(f, "{done} of {total} accounts"),
+            Self::Keys => f.write_str("building keys"),
+            Self::Vacuum => f.write_str("vacuum and statistics"),
+            Self::Checkpoint => f.write_str("checkpoint"),
+            Self::Waiting { seconds, answer: Answer::Alive } => {
+                write!(
+                    f,
+                    "at the same step for {seconds} s; the server takes sessions, so it is waited for"
+                )
+            }
+            Self::Waiting { seconds, answer } => write!(
+                f,
+                "no answer for {seconds} s: {answer}; the load is given up after {} s without one",
+                Patience::OF_PEOPLE.silence.as_secs()
+            ),
+        }
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Alive => "it takes sessions",
+            Self::Stopped => {
+                "processes of it are stopped (SIGSTOP, or a debugger); let them go on (kill -CONT)"
+            }
+            Self::None => "it lets no new session in either; look at its log and its disk",
+        })
+    }
+}
+
 /// Makes and fills the tables. `progress` is told how far it has come, a few times a second; `stop`
-/// ends it early, and what the server is doing for it then is cancelled there.
+/// ends it early, and what the server is doing for it then is cancelled there (rule 7). A server that
+/// neither moves nor answers for 30 s ends it too (rule 9).
 ///
 /// # Errors
-/// When options are out of range, foreign tables are in the way, or the server refuses. Where tables
-/// were touched the error says what is left of them.
+/// When options are out of range, foreign tables are in the way, or the server refuses or is silent.
+/// Where tables were touched the error says what is left of them.
 pub fn initialise(
+    address: &Address,
+    options: &InitialiseOptions,
+    runtime: &Arc<dyn Runtime>,
+    stop: &Arc<AtomicBool>,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Initialised, InitialiseError> {
+    initialise_within(Patience::OF_PEOPLE, address, options, runtime, stop, progress)
+}
+
+fn initialise_within(
+    patience: Patience,
     address: &Address,
     options: &InitialiseOptions,
     runtime: &Arc<dyn Runtime>,
@@ -256,12 +337,24 @@ pub fn initialise(
 ) -> Result<Initialised, InitialiseError> {
     options.check()?;
     let began = runtime.now();
-    let cancellation = Cancellation::watch(stop, runtime)
-        .map_err(|error| InitialiseError::Task(format!("starting a task: {error}")))?;
-    let mut left = None;
-    let result =
-        make_and_fill(address, options, runtime, &cancellation.watched, &mut left, progress);
-    let bytes = result.map_err(|error| finally(error, left, stop.load(Ordering::SeqCst)))?;
+    let watch = watch::look_after(address, runtime, patience, stop, progress, {
+        let (address, options, runtime) = (address.clone(), options.clone(), Arc::clone(runtime));
+        move |watched| {
+            let mut left = None;
+            let result = make_and_fill(&address, &options, &runtime, watched, &mut left);
+            (result, left)
+        }
+    })?;
+    let (result, left) = watch.result;
+    let bytes = match (result, watch.silence) {
+        (Ok(bytes), _) => bytes,
+        (Err(_), Some(answer)) => {
+            let left = left.map_or(Left::AsBefore, |_| Left::Unanswered);
+            let seconds = patience.silence.as_secs();
+            return Err(InitialiseError::Silent { seconds, answer, left });
+        }
+        (Err(error), None) => return Err(finally(error, left, watch.was_left)),
+    };
     Ok(Initialised {
         accounts: options.scale * ACCOUNTS_PER_SCALE,
         bytes,
@@ -276,10 +369,8 @@ fn make_and_fill(
     runtime: &Arc<dyn Runtime>,
     watched: &Watched,
     left: &mut Option<Left>,
-    progress: &mut dyn FnMut(Phase),
 ) -> Result<Option<u64>, InitialiseError> {
-    let mut client = connect(address, runtime)?;
-    watched.cover(&client);
+    let mut client = connect(address, runtime, watched)?;
     let existing = tables::existing(&mut client)?;
     let foreign: Vec<&str> =
         existing.iter().filter(|(_, is_ours)| !is_ours).map(|(name, _)| name.as_str()).collect();
@@ -287,7 +378,7 @@ fn make_and_fill(
         return Err(InitialiseError::InTheWay { tables: foreign.join(", ") });
     }
     watched.check()?;
-    progress(Phase::Tables);
+    watched.tell(Phase::Tables);
     *left = Some(Left::AsBefore);
     // One transaction: either all tables are as they were, or all are new.
     let jobs = options.effective_jobs();
@@ -296,20 +387,21 @@ fn make_and_fill(
     let freeze = is_single && options.partitions == 0 && client.server_version() >= 90_300;
     let sql = tables::creation(options, !existing.is_empty(), client.server_version());
     execute(&mut client, "making the tables", &sql)?;
+    watched.check()?;
     tables::fill_small(&mut client, options.scale)?;
     if is_single {
-        load::in_one_transaction(&mut client, options.scale, freeze, watched, progress)?;
+        load::in_one_transaction(&mut client, options.scale, freeze, watched)?;
         watched.check()?;
     }
     commit(&mut client, left)?;
     if !is_single {
-        load::in_parallel(address, options.scale, jobs, runtime, watched, progress)?;
+        load::in_parallel(address, options.scale, jobs, runtime, watched)?;
     }
     watched.check()?;
-    progress(Phase::Keys);
+    watched.tell(Phase::Keys);
     tables::build_keys(&mut client, options, watched)?;
     if options.vacuum {
-        progress(Phase::Vacuum);
+        watched.tell(Phase::Vacuum);
         let freeze_word = if freeze { "" } else { "freeze, " };
         for table in TABLES {
             watched.check()?;
@@ -320,7 +412,7 @@ fn make_and_fill(
     watched.check()?;
     // Rule 1: from here on the tables count as whole.
     execute(&mut client, "marking the tables as complete", &tables::comments(MARKER))?;
-    progress(Phase::Checkpoint);
+    watched.tell(Phase::Checkpoint);
     // Only superusers and members of pg_checkpoint may; for others it comes by itself later, and so
     // it does for those who have no patience: the tables are whole.
     match client.execute("checkpoint") {
@@ -348,14 +440,16 @@ fn commit(client: &mut Client, left: &mut Option<Left>) -> Result<(), Initialise
 }
 
 /// The error as the caller sees it: with what is left, and as the wish it was where it was one.
-fn finally(error: InitialiseError, left: Option<Left>, is_stopped: bool) -> InitialiseError {
+/// `was_left`: nobody waited for the server's answer, which has no other reason here than the wish.
+fn finally(error: InitialiseError, left: Option<Left>, was_left: bool) -> InitialiseError {
     match error {
+        _ if was_left => {
+            InitialiseError::Interrupted { left: left.map_or(Left::AsBefore, |_| Left::Unanswered) }
+        }
         InitialiseError::Interrupted { .. } => {
             InitialiseError::Interrupted { left: left.unwrap_or(Left::AsBefore) }
         }
-        InitialiseError::Client { ref source, .. }
-            if is_stopped && source.sqlstate() == Some(CANCELED) =>
-        {
+        InitialiseError::Client { ref source, .. } if source.sqlstate() == Some(CANCELED) => {
             InitialiseError::Interrupted { left: left.unwrap_or(Left::AsBefore) }
         }
         error => match left {
@@ -365,12 +459,19 @@ fn finally(error: InitialiseError, left: Option<Left>, is_stopped: bool) -> Init
     }
 }
 
-fn connect(address: &Address, runtime: &Arc<dyn Runtime>) -> Result<Client, InitialiseError> {
+fn connect(
+    address: &Address,
+    runtime: &Arc<dyn Runtime>,
+    watched: &Watched,
+) -> Result<Client, InitialiseError> {
     let address = address.clone().with_application_name("evenkeel init");
-    let mut client = Client::connect(&address, runtime).map_err(|error| {
-        InitialiseError::Client { what: "connecting", source: ClientError::Target(error) }
-    })?;
-    // Loading and building an index take as long as they take.
+    let mut client =
+        Client::connect_heeding(&address, runtime, watched.leave()).map_err(|error| {
+            InitialiseError::Client { what: "connecting", source: ClientError::Target(error) }
+        })?;
+    watched.cover(&client);
+    // Loading and building an index take as long as they take; a server that is silent meanwhile is
+    // found out by the watcher.
     client.set_timeout(None);
     // Commits of the load need not wait for the disk one by one; the checkpoint makes all durable.
     execute(&mut client, "preparing the session", "set synchronous_commit = off")?;

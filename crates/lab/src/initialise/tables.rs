@@ -1,7 +1,7 @@
 //! The four tables: who made them, how they are made, their small content, their keys.
 
-use super::cancellation::Watched;
 use super::rows::{ACCOUNTS_PER_SCALE, BRANCHES_PER_SCALE, TELLERS_PER_SCALE};
+use super::watch::Watched;
 use super::{
     InitialiseError, InitialiseOptions, MARKER, MARKER_INCOMPLETE, PartitionMethod,
     SCALE_OF_BIGINT, execute,

@@ -1,5 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use evenkeel::runtime::OsRuntime;
 
@@ -291,4 +293,65 @@ fn account_numbers_become_wide_exactly_where_pgbench_makes_them_so() {
     assert!(sql(19_999).contains("aid int not null"));
     assert!(sql(20_000).contains("aid bigint not null"));
     assert!(!sql(1).contains("drop"));
+}
+
+/// Freezes the server among the rows and tells what comes of it; `wants_out`: the user speaks then.
+fn load_that_freezes(
+    server: &mut ManagedServer,
+    jobs: u32,
+    wants_out: bool,
+    runtime: &Arc<dyn Runtime>,
+) -> (InitialiseError, Vec<Phase>) {
+    let patience = Patience {
+        quiet: Duration::from_millis(200),
+        silence: Duration::from_millis(500),
+        cancel: Duration::from_millis(100),
+    };
+    let options = InitialiseOptions { jobs, ..InitialiseOptions::new(3) };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut told = Vec::new();
+    let address = server.address();
+    let result = initialise_within(patience, &address, &options, runtime, &stop, &mut |phase| {
+        if matches!(phase, Phase::Rows { .. }) {
+            server.freeze().unwrap();
+            stop.store(wants_out, Ordering::SeqCst);
+        }
+        told.push(phase);
+    });
+    server.thaw().unwrap();
+    (result.unwrap_err(), told)
+}
+
+#[test]
+fn a_server_that_freezes_while_it_is_loaded_ends_the_load_and_is_named() {
+    let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
+    let Some((mut server, _parent)) = server(&runtime) else { return };
+    for jobs in [1, 2] {
+        let (error, told) = load_that_freezes(&mut server, jobs, false, &runtime);
+        assert!(
+            matches!(
+                error,
+                InitialiseError::Silent { answer: Answer::Stopped, left: Left::Unanswered, .. }
+            ),
+            "{error}"
+        );
+        assert!(error.to_string().contains("SIGSTOP"), "{error}");
+        assert!(
+            told.iter()
+                .any(|phase| matches!(phase, Phase::Waiting { answer: Answer::Stopped, .. }))
+        );
+    }
+    // What the server did not confirm it does not keep as whole, and the next load replaces it.
+    load(&server, &InitialiseOptions::new(1), &runtime).unwrap();
+    assert_eq!(read_scale(&mut server.connect().unwrap()).unwrap(), Some(1));
+}
+
+#[test]
+fn the_user_is_heard_though_the_server_that_is_loaded_is_frozen() {
+    let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
+    let Some((mut server, _parent)) = server(&runtime) else { return };
+    for jobs in [1, 2] {
+        let (error, _) = load_that_freezes(&mut server, jobs, true, &runtime);
+        assert!(matches!(error, InitialiseError::Interrupted { .. }), "{error}");
+    }
 }

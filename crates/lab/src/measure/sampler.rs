@@ -17,7 +17,7 @@ use crate::experiment::document::{Event, HostSummary, Run};
 use crate::target::postgres::address::Address;
 use crate::target::postgres::client::Client;
 use crate::target::postgres::counters;
-use crate::target::postgres::server::process_tree;
+use crate::target::postgres::server::{postmaster_of, process_tree};
 use crate::target::postgres::server_log::LogFollower;
 
 /// Between two samples.
@@ -122,18 +122,6 @@ impl SamplerOptions {
         }
         options
     }
-}
-
-/// The parent of a server process of this machine; `None` where the process of that number is no
-/// session of PostgreSQL's, as with a server in a container of its own.
-fn postmaster_of(proc: &Path, backend: u32) -> Option<u32> {
-    let command = std::fs::read(proc.join(format!("{backend}/cmdline"))).ok()?;
-    if !command.starts_with(b"postgres: ") {
-        return None;
-    }
-    let status = std::fs::read_to_string(proc.join(format!("{backend}/stat"))).ok()?;
-    let parent = status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
-    (parent > 1).then_some(parent)
 }
 
 impl Sampler {

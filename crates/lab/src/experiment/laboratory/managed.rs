@@ -309,10 +309,12 @@ impl ManagedArms {
         if let Some(options) = &self.tables {
             let text = format!("loading pgbench's tables at scale {}", options.scale);
             observer.stage(&text, None);
-            let progress = &mut |phase| {
-                if let Phase::Rows { done, total } = phase {
+            let progress = &mut |phase| match phase {
+                Phase::Rows { done, total } => {
                     observer.stage(&format!("{text}: {}%", done * 100 / total.max(1)), None);
                 }
+                Phase::Waiting { .. } => observer.remark(&format!("{text}: {phase}")),
+                _ => observer.stage(&format!("{text}: {phase}"), None),
             };
             initialise(
                 &server.address(),
@@ -323,6 +325,10 @@ impl ManagedArms {
             )
             .map_err(|error| match error {
                 InitialiseError::Interrupted { .. } => Failure::Interrupted,
+                // What is left of the tables goes with their server.
+                InitialiseError::Silent { seconds, answer, .. } => Failure::Environment(format!(
+                    "loading: the server has not answered for {seconds} s: {answer}; it was ended"
+                )),
                 error => Failure::Environment(format!("loading: {error}")),
             })?;
         }

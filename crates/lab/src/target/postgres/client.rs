@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use evenkeel::runtime::Runtime;
@@ -36,6 +37,8 @@ pub struct Client {
     backend_key: Option<(i32, i32)>,
     notices: Vec<StatementError>,
     timeout: Option<Duration>,
+    /// Set from another task: nobody waits for answers any more.
+    leave: Option<Arc<AtomicBool>>,
     status: TransactionStatus,
     /// Why nothing more can be asked.
     broken: Option<String>,
@@ -93,6 +96,13 @@ pub struct CancelHandle {
     runtime: Arc<dyn Runtime>,
 }
 
+/// How long a call waits, apart from the client that is changed meanwhile.
+struct Patience {
+    runtime: Arc<dyn Runtime>,
+    timeout: Option<Duration>,
+    leave: Option<Arc<AtomicBool>>,
+}
+
 /// How a statement was sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
@@ -115,8 +125,30 @@ impl Client {
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub fn connect(address: &Address, runtime: &Arc<dyn Runtime>) -> Result<Self, TargetError> {
+        Self::open(address, runtime, None)
+    }
+
+    /// Opens a session all of whose waits, opening included, end within a tenth of a second once
+    /// `leave` is set, whatever the server does: what it was asked then is lost, and so is the
+    /// session.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn connect_heeding(
+        address: &Address,
+        runtime: &Arc<dyn Runtime>,
+        leave: &Arc<AtomicBool>,
+    ) -> Result<Self, TargetError> {
+        Self::open(address, runtime, Some(Arc::clone(leave)))
+    }
+
+    fn open(
+        address: &Address,
+        runtime: &Arc<dyn Runtime>,
+        leave: Option<Arc<AtomicBool>>,
+    ) -> Result<Self, TargetError> {
         let Connected { wire, shown, parameters, backend_key, notices, endpoint } =
-            connect::connect(address, runtime.as_ref())?;
+            connect::connect(address, runtime.as_ref(), leave.as_deref())?;
         Ok(Self {
             wire,
             runtime: Arc::clone(runtime),
@@ -127,6 +159,7 @@ impl Client {
             backend_key,
             notices,
             timeout: Some(DEFAULT_TIMEOUT),
+            leave,
             status: TransactionStatus::Idle,
             broken: None,
             output: Vec::new(),
@@ -143,8 +176,8 @@ impl Client {
     /// # Errors
     /// [`ClientError::Statement`] where the server refused; the session can be used on.
     pub fn query(&mut self, sql: &str) -> Result<Rows, ClientError> {
-        let runtime = Arc::clone(&self.runtime);
-        let deadline = Deadline::after(runtime.as_ref(), self.timeout);
+        let patience = self.patience();
+        let deadline = patience.deadline();
         self.check(sql)?;
         self.output.clear();
         write::query(&mut self.output, sql);
@@ -161,8 +194,8 @@ impl Client {
         sql: &str,
         parameters: &[Option<&str>],
     ) -> Result<Rows, ClientError> {
-        let runtime = Arc::clone(&self.runtime);
-        let deadline = Deadline::after(runtime.as_ref(), self.timeout);
+        let patience = self.patience();
+        let deadline = patience.deadline();
         let count = u16::try_from(parameters.len()).map_err(|_| {
             ClientError::Unexpected("a statement has at most 65535 parameters".to_owned())
         })?;
@@ -216,8 +249,8 @@ impl Client {
     /// # Errors
     /// As [`Self::query`], and where `sql` is not such a command.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, ClientError> {
-        let runtime = Arc::clone(&self.runtime);
-        let deadline = Deadline::after(runtime.as_ref(), self.timeout);
+        let patience = self.patience();
+        let deadline = patience.deadline();
         self.check(sql)?;
         self.output.clear();
         write::query(&mut self.output, sql);
@@ -287,6 +320,14 @@ impl Client {
             key: self.backend_key?,
             runtime: Arc::clone(&self.runtime),
         })
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            runtime: Arc::clone(&self.runtime),
+            timeout: self.timeout,
+            leave: self.leave.clone(),
+        }
     }
 
     fn check(&self, sql: &str) -> Result<(), ClientError> {
@@ -437,6 +478,12 @@ impl Client {
 /// CopyFail, with a reason that comes back in the server's error.
 const COPY_REFUSED: &[u8] = b"f\0\0\0\x1dno data for COPY at hand\0";
 
+impl Patience {
+    fn deadline(&self) -> Deadline<'_> {
+        Deadline::after(self.runtime.as_ref(), self.timeout).heeding(self.leave.as_deref())
+    }
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
         if self.broken.is_none() {
@@ -454,6 +501,12 @@ impl std::fmt::Debug for Client {
 }
 
 impl CancelHandle {
+    /// The server's process of the client's session.
+    #[must_use]
+    pub const fn process_id(&self) -> i32 {
+        self.key.0
+    }
+
     /// Asks the server to cancel what the client is doing, if it is doing anything. The client
     /// then sees an error with SQLSTATE 57014.
     ///
@@ -461,6 +514,15 @@ impl CancelHandle {
     /// When the server cannot be reached.
     pub fn cancel(&self) -> Result<(), TargetError> {
         connect::cancel(&self.address, &self.endpoint, self.key, self.runtime.as_ref())
+    }
+
+    /// As [`Self::cancel`], waiting `timeout` at most and not as long as connecting may take.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or does not answer in time.
+    pub fn cancel_within(&self, timeout: Duration) -> Result<(), TargetError> {
+        let address = self.address.clone().with_connect_timeout(timeout);
+        connect::cancel(&address, &self.endpoint, self.key, self.runtime.as_ref())
     }
 }
 
@@ -500,8 +562,8 @@ impl CopyIn<'_> {
     pub fn finish(mut self) -> Result<u64, ClientError> {
         self.flush()?;
         self.is_finished = true;
-        let runtime = Arc::clone(&self.client.runtime);
-        let deadline = Deadline::after(runtime.as_ref(), self.client.timeout);
+        let patience = self.client.patience();
+        let deadline = patience.deadline();
         self.client.output.clear();
         self.client.output.extend_from_slice(write::COPY_DONE);
         self.client.send(deadline)?;
@@ -514,8 +576,8 @@ impl CopyIn<'_> {
             return Ok(());
         }
         write::set_length(&mut self.buffer, 1);
-        let runtime = Arc::clone(&self.client.runtime);
-        let deadline = Deadline::after(runtime.as_ref(), self.client.timeout);
+        let patience = self.client.patience();
+        let deadline = patience.deadline();
         let result = self.client.wire.send(&self.buffer, deadline);
         self.buffer.clear();
         result.map_err(|error| self.client.lost(&error))

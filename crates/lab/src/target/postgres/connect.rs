@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
@@ -55,8 +56,13 @@ pub(super) struct Connected {
     pub(super) endpoint: Endpoint,
 }
 
-/// Opens a session with the first host of `address` that grants one.
-pub(super) fn connect(address: &Address, runtime: &dyn Runtime) -> Result<Connected, TargetError> {
+/// Opens a session with the first host of `address` that grants one; gives up as soon as `leave` is
+/// set.
+pub(super) fn connect(
+    address: &Address,
+    runtime: &dyn Runtime,
+    leave: Option<&AtomicBool>,
+) -> Result<Connected, TargetError> {
     let mut failures = Vec::new();
     // `prefer-standby`: a first round looks for a standby, a second one takes anything.
     let rounds: &[SessionAttributes] = match address.session_attributes {
@@ -65,7 +71,7 @@ pub(super) fn connect(address: &Address, runtime: &dyn Runtime) -> Result<Connec
     };
     for wanted in rounds {
         for endpoint in &address.endpoints {
-            match connect_endpoint(address, endpoint, *wanted, runtime) {
+            match connect_endpoint(address, endpoint, *wanted, runtime, leave) {
                 Ok(connected) => return Ok(connected),
                 // As libpq: a password that is wrong is not tried elsewhere.
                 Err(error @ (TargetError::Refused { .. } | TargetError::Configuration(_)))
@@ -111,8 +117,9 @@ fn connect_endpoint(
     endpoint: &Endpoint,
     wanted: SessionAttributes,
     runtime: &dyn Runtime,
+    leave: Option<&AtomicBool>,
 ) -> Result<Connected, TargetError> {
-    let opening = Opening::new(address, endpoint);
+    let opening = Opening { leave, ..Opening::new(address, endpoint) };
     let mode = address.tls_mode(&endpoint.host);
     let attempt = |mode: TlsMode| opening.start(mode, wanted, runtime);
     let result = attempt(mode);
@@ -137,12 +144,14 @@ struct Opening<'a> {
     shown: String,
     /// The handshake failed, which `prefer` answers by going without.
     has_tls_failed: Cell<bool>,
+    /// Set from another task: nobody wants the session any more.
+    leave: Option<&'a AtomicBool>,
 }
 
 impl<'a> Opening<'a> {
     fn new(address: &'a Address, endpoint: &'a Endpoint) -> Self {
         let shown = address.shown(endpoint);
-        Self { address, endpoint, shown, has_tls_failed: Cell::new(false) }
+        Self { address, endpoint, shown, has_tls_failed: Cell::new(false), leave: None }
     }
 
     fn start(
@@ -172,7 +181,10 @@ impl<'a> Opening<'a> {
         &self,
         mode: TlsMode,
         runtime: &'r dyn Runtime,
-    ) -> Result<Encrypted<'r>, TargetError> {
+    ) -> Result<Encrypted<'r>, TargetError>
+    where
+        'a: 'r,
+    {
         let (mut wire, deadline) = self.reach(runtime)?;
         let binding = self.encrypt(&mut wire, mode, deadline)?;
         Ok(Encrypted { wire, binding, deadline })
@@ -253,22 +265,24 @@ impl<'a> Opening<'a> {
     }
 
     /// Connects to the first place behind the endpoint that answers.
-    fn reach<'r>(&self, runtime: &'r dyn Runtime) -> Result<(Wire, Deadline<'r>), TargetError> {
+    fn reach<'r>(&self, runtime: &'r dyn Runtime) -> Result<(Wire, Deadline<'r>), TargetError>
+    where
+        'a: 'r,
+    {
         let timeout = self.address.connect_timeout;
+        let deadline = || Deadline::after(runtime, timeout).heeding(self.leave);
         let numbers = match &self.endpoint.host {
             Host::Socket(directory) => {
-                let deadline = Deadline::after(runtime, timeout);
+                let deadline = deadline();
                 let wire = self.reach_unix_socket(directory, deadline, runtime)?;
                 return Ok((wire, deadline));
             }
             Host::Network { number: Some(number), .. } => vec![*number],
-            Host::Network { name, number: None } => {
-                self.look_up(name, Deadline::after(runtime, timeout), runtime)?
-            }
+            Host::Network { name, number: None } => self.look_up(name, deadline(), runtime)?,
         };
         let mut failures = Vec::new();
         for number in numbers {
-            let deadline = Deadline::after(runtime, timeout);
+            let deadline = deadline();
             match self.reach_number(number, deadline, runtime) {
                 Ok(wire) => return Ok((wire, deadline)),
                 Err(error) => failures.push(format!("{number}: {error}")),
@@ -303,7 +317,7 @@ impl<'a> Opening<'a> {
                 }
                 Err(Errno::INTR) => {}
                 // The server's queue of connections is full: it comes to us in a moment.
-                Err(Errno::AGAIN) if !deadline.has_passed() => {
+                Err(Errno::AGAIN) if !deadline.has_passed() && !deadline.is_left() => {
                     runtime.sleep_until(runtime.now().plus_nanos(FULL_QUEUE_RETRY_NS));
                 }
                 Err(error) => {
@@ -369,8 +383,13 @@ impl<'a> Opening<'a> {
         runtime
             .spawn("look-up", Box::new(task))
             .map_err(|error| self.unreachable(error.to_string()))?;
-        is_answered.wait_until(deadline.at());
-        let answer = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let answer = loop {
+            is_answered.wait_until(deadline.next_look());
+            let answer = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if answer.is_some() || deadline.has_passed() || deadline.is_left() {
+                break answer;
+            }
+        };
         match answer {
             Some(Ok(numbers)) if !numbers.is_empty() => Ok(numbers),
             Some(Ok(_)) => Err(self.unreachable("the name has no address".to_owned())),
@@ -851,7 +870,7 @@ mod tests {
     #[test]
     fn a_name_that_does_not_exist_is_said_to_be_so() {
         let address = address("host=nowhere.invalid sslmode=disable connect_timeout=5");
-        let error = connect(&address, &RUNTIME).map(|_| ()).unwrap_err().to_string();
+        let error = connect(&address, &RUNTIME, None).map(|_| ()).unwrap_err().to_string();
         assert!(error.starts_with("cannot connect to nowhere.invalid:5432/user: "), "{error}");
     }
 }

@@ -31,8 +31,8 @@ use super::binaries::Binaries;
 use super::client::{Client, ClientError};
 use crate::target::TargetError;
 pub use directory::{PrivateDirectory, SystemUser, ordinary_user, remove_leftovers};
-pub use process::process_tree;
 use process::{Finished, Postmaster};
+pub use process::{has_stopped_process, postmaster_of, process_tree};
 
 /// The superuser of managed servers.
 pub const SUPERUSER: &str = "postgres";

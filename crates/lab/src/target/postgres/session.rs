@@ -105,7 +105,7 @@ impl Target for PostgresTarget {
         mode: QueryMode,
     ) -> Result<Box<dyn Session>, TargetError> {
         let messages = self.messages(workload, mode)?;
-        let Connected { wire, shown, .. } = connect::connect(&self.address, runtime)?;
+        let Connected { wire, shown, .. } = connect::connect(&self.address, runtime, None)?;
         let (transport, input) = wire.into_parts();
         Ok(Box::new(PostgresSession::new(transport, input, shown, messages, workload)))
     }

@@ -2,6 +2,7 @@
 //! and administration need. (The load path waits in the driver instead: see `session.rs`.)
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evenkeel::runtime::{Instant, Interest, Readiness, Ready, Runtime};
@@ -12,6 +13,9 @@ use super::transport::Transport;
 /// The largest message that is taken whole.
 const LARGEST_MESSAGE_BYTES: usize = 256 << 20;
 
+/// How often a wait looks at the flag that may end it: people take a tenth of a second for at once.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// A transport, what has arrived on it, and the means to wait for more.
 pub(super) struct Wire {
     pub(super) transport: Transport,
@@ -21,21 +25,38 @@ pub(super) struct Wire {
     ready: Vec<Ready>,
 }
 
-/// Until when to wait, and by whose clock.
+/// Until when to wait, by whose clock, and what ends the wait before.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline<'a> {
     runtime: &'a dyn Runtime,
     at: Option<Instant>,
+    /// Set from another task: nobody waits for the answer any more.
+    leave: Option<&'a AtomicBool>,
 }
 
 impl<'a> Deadline<'a> {
     /// `timeout` from now; for ever where there is none.
     pub(super) fn after(runtime: &'a dyn Runtime, timeout: Option<Duration>) -> Self {
-        Self { runtime, at: timeout.map(|timeout| runtime.now().plus(timeout)) }
+        Self { runtime, at: timeout.map(|timeout| runtime.now().plus(timeout)), leave: None }
     }
 
-    pub(super) const fn at(self) -> Option<Instant> {
-        self.at
+    /// The same, and over as soon as `leave` is set.
+    pub(super) const fn heeding(self, leave: Option<&'a AtomicBool>) -> Self {
+        Self { leave, ..self }
+    }
+
+    /// When to wake up at the latest: at its end, or to look at the flag.
+    pub(super) fn next_look(self) -> Option<Instant> {
+        let look = self.leave.map(|_| self.runtime.now().plus(LOOK_EVERY));
+        match (self.at, look) {
+            (Some(at), Some(look)) => Some(at.min(look)),
+            (at, look) => at.or(look),
+        }
+    }
+
+    /// Whether nobody waits any more.
+    pub(super) fn is_left(self) -> bool {
+        self.leave.is_some_and(|leave| leave.load(Ordering::SeqCst))
     }
 
     pub(super) fn has_passed(self) -> bool {
@@ -48,6 +69,8 @@ impl<'a> Deadline<'a> {
 pub(super) enum WireError {
     /// The deadline passed.
     TimedOut,
+    /// Nobody waits for it any more.
+    Left,
     /// The other side closed the connection.
     Closed,
     /// The operating system, or TLS, reports.
@@ -60,6 +83,7 @@ impl std::fmt::Display for WireError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TimedOut => f.write_str("no answer within the time allowed"),
+            Self::Left => f.write_str("no answer until the waiting was given up"),
             Self::Closed => f.write_str("the server closed the connection"),
             Self::System(error) => f.write_str(&crate::text::excerpt(&error.to_string(), 300)),
             Self::Malformed(Malformed(what)) => f.write_str(what),
@@ -179,7 +203,8 @@ impl Wire {
         }
     }
 
-    /// Waits until the socket is ready; false after an interruption by a signal.
+    /// Waits until the socket is ready; false when it is not and the deadline has not passed either:
+    /// after a signal, and to look at the flag.
     pub(super) fn wait(
         &mut self,
         interest: Interest,
@@ -189,7 +214,10 @@ impl Wire {
             self.readiness.modify(self.transport.descriptor(), 0, interest)?;
             self.interest = interest;
         }
-        self.readiness.wait(deadline.at, &mut self.ready)?;
+        if deadline.is_left() {
+            return Err(WireError::Left);
+        }
+        self.readiness.wait(deadline.next_look(), &mut self.ready)?;
         if self.ready.is_empty() && deadline.has_passed() {
             return Err(WireError::TimedOut);
         }

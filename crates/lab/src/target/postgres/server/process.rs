@@ -241,9 +241,7 @@ impl Postmaster {
 
     /// Whether one of the server's processes is stopped (SIGSTOP, or by a debugger).
     pub(super) fn is_suspended(&self) -> bool {
-        process_tree(self.child.id())
-            .into_iter()
-            .any(|process| matches!(state(process), Some('T' | 't')))
+        has_stopped_process(self.child.id())
     }
 
     fn signal(&self, signal: Signal) {
@@ -314,6 +312,25 @@ pub fn process_tree(root: u32) -> Vec<u32> {
         next += 1;
     }
     tree
+}
+
+/// The parent of a server process of this machine; `None` where the process of that number is no
+/// session of PostgreSQL's, as with a server in a container of its own. `proc` is `/proc`.
+#[must_use]
+pub fn postmaster_of(proc: &Path, backend: u32) -> Option<u32> {
+    let command = std::fs::read(proc.join(format!("{backend}/cmdline"))).ok()?;
+    if !command.starts_with(b"postgres: ") {
+        return None;
+    }
+    let status = std::fs::read_to_string(proc.join(format!("{backend}/stat"))).ok()?;
+    let parent = status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+    (parent > 1).then_some(parent)
+}
+
+/// Whether the process or a descendant of it is stopped (SIGSTOP, or by a debugger).
+#[must_use]
+pub fn has_stopped_process(root: u32) -> bool {
+    process_tree(root).into_iter().any(|process| matches!(state(process), Some('T' | 't')))
 }
 
 /// Whether a process runs; one that has ended and waits to be collected does not.
