@@ -257,3 +257,43 @@ fn a_server_that_dies_ends_its_clients_and_the_run() {
         });
     assert_eq!(by_outcome.values().sum::<u64>(), run.counts.planned);
 }
+
+#[test]
+fn a_transaction_costs_one_write_and_one_read_and_waits_are_shared_by_clients() {
+    let Some(fixture) = fixture() else { return };
+    let select_only = Builtin::SelectOnly.text(DistributionSpec::Uniform);
+    for (mode, script, statements) in [
+        (QueryMode::Prepared, select_only.as_str(), 1),
+        (QueryMode::Simple, &select_only, 1),
+        (QueryMode::Extended, "SELECT 1;\nSELECT 2;\n", 2),
+        (QueryMode::Prepared, "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\endpipeline\n", 1),
+    ] {
+        for clients in [1, 32] {
+            let mut plan = fixture.plan(script, Length::TransactionsPerClient(400));
+            (plan.clients, plan.query_mode) = (clients, mode);
+            let (data, run) = fixture.run(&plan);
+            let answers = run.counts.committed * statements;
+            assert_eq!(run.counts.committed, 400 * u64::from(clients));
+            let calls = data.calls;
+            let case = format!("{mode:?}, {clients} clients, {answers} answers: {calls:?}");
+            assert_eq!(calls.sends, answers, "{case}");
+            assert_eq!(calls.receives, answers, "an answer this small comes whole: {case}");
+            assert_eq!((calls.changes, calls.connections), (0, 0), "{case}");
+            // Beside answers a wait may end by the conductor, which looks in a few times a second.
+            assert!(calls.waits <= answers + 50, "{case}");
+        }
+    }
+}
+
+#[test]
+fn reconnecting_counts_its_connections_and_their_calls() {
+    let Some(fixture) = fixture() else { return };
+    let mut plan = fixture.plan("SELECT 1;\n", Length::TransactionsPerClient(10));
+    (plan.clients, plan.reconnect) = (2, true);
+    let (data, run) = fixture.run(&plan);
+    assert_eq!(run.counts.committed, 20);
+    // Each client's first session stood before the run.
+    assert_eq!(data.calls.connections, 18);
+    assert!(data.calls.connections_ns > 0);
+    assert_eq!(data.calls.sends, 20);
+}

@@ -119,6 +119,9 @@ pub(crate) struct Arguments {
     /// Tell failures apart
     #[arg(long)]
     failures_detailed: bool,
+    /// Tell each failed statement, and what becomes of its transaction, on stderr
+    #[arg(long)]
+    verbose_errors: bool,
     /// Write a log of transactions, in pgbench's format
     #[arg(short = 'l', long)]
     log: bool,
@@ -301,6 +304,7 @@ fn plan(
     plan.query_mode = arguments.protocol.mode();
     plan.reconnect = arguments.connect;
     plan.report_per_command = arguments.report_per_command;
+    plan.verbose_errors = arguments.verbose_errors;
     plan.progress_interval = match arguments.progress {
         Some(seconds) if seconds > 0.0 => Some(options::seconds("-P", seconds)?),
         Some(seconds) => bail!("-P {seconds}: the interval must be above zero"),

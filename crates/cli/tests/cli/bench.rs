@@ -291,7 +291,8 @@ const OPTIONS: &[(&str, Expected)] = {
         ("random-seed", Works(&["-S", "--random-seed", "42"], "seed: 42")),
         ("sampling-rate", Works(&["-S", "-l", "--sampling-rate", "0.5"], "processed: 10/10")),
         ("show-script", Works(&["--show-script", "tpcb-like"], "INSERT INTO pgbench_history")),
-        ("verbose-errors", Refused(&["-S", "--verbose-errors"], "counted by SQLSTATE")),
+        ("verbose-errors", Works(&["-S", "--verbose-errors"], "processed: 10/10")),
+        ("debug", Refused(&["-S", "--debug"], "inside of what is measured")),
         // Since version 17.
         ("exit-on-abort", Works(&["-S", "--exit-on-abort"], "processed: 10/10")),
         // Since version 19.
@@ -339,4 +340,95 @@ fn every_option_of_pgbench_s_help_works_or_is_refused_with_a_reason() {
         }
     }
     assert!(count > 20, "{help}");
+}
+
+/// A line without its figures and the blanks that they leave.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    for c in line.chars() {
+        let c = if c.is_ascii_digit() { '0' } else { c };
+        if c != '0' || !shape.ends_with('0') {
+            shape.push(c);
+        }
+    }
+    shape.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Places after the points of a line's numbers.
+fn decimals(line: &str) -> Vec<usize> {
+    let numbers = line.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+    numbers.filter_map(|number| Some(number.split_once('.')?.1.len())).collect()
+}
+
+#[test]
+fn each_line_of_pgbench_s_report_stands_in_ours_in_its_order_and_with_its_decimals() {
+    let Some(fixture) = fixture("benchlines").filter(|found| found.pgbench.is_file()) else {
+        return;
+    };
+    fixture.script("a.sql", "-- a remark\nSELECT 1;\n");
+    fixture.script(
+        "b.sql",
+        "\\set aid random(1, 100000)\nSELECT abalance\n FROM pgbench_accounts WHERE aid = :aid;\n\
+         \\if :aid > 50000\nSELECT 2 \\; SELECT 3;\n\\elif :aid > 25000\nSELECT 4 AS four \\gset\n\
+         \\else\nSELECT 5;\n\\endif\n\\sleep 1 us\n",
+    );
+    fixture.script("pipe.sql", "\\startpipeline\nSELECT 1;\n\\endpipeline\n");
+    for arguments in [
+        &["-S", "-c", "4", "-T", "1", "-P", "1", "-r", "-M", "prepared"][..],
+        &["-S", "-R", "200", "-L", "50", "-T", "1", "-r"],
+        &["-f", "a.sql@2", "-f", "b.sql@3", "-t", "100", "-r", "--max-tries", "2"],
+        &["-f", "pipe.sql", "-t", "10", "-r", "-M", "extended"],
+        &["-c", "2", "-t", "20", "--max-tries", "3", "--failures-detailed", "--verbose-errors"],
+        &["-N", "-T", "1", "--max-tries", "0", "-r", "-C"],
+    ] {
+        let theirs = fixture.command(&fixture.pgbench).arg("-n").args(arguments).output().unwrap();
+        let theirs = super::text(&theirs.stdout);
+        let (code, ours, stderr) = fixture.ends(&[&["-n"], arguments].concat());
+        assert_eq!(code, Some(0), "{arguments:?}: {stderr}");
+        let mut rest = ours.lines();
+        // The first line is the program's name.
+        let scripts_since_18 =
+            |line: &&str| !(line.contains(" transactions (") && line.contains("tps = "));
+        for line in theirs.lines().skip(1).filter(scripts_since_18) {
+            let found = rest.find(|own| shape(own) == shape(line));
+            let Some(found) = found else {
+                panic!("{arguments:?}: '{line}' of pgbench is not there in its place:\n{ours}")
+            };
+            if !found.contains("duration") {
+                assert_eq!(decimals(found), decimals(line), "{found} against {line}");
+            }
+        }
+        let has_lag_row = ours.lines().any(|line| line.starts_with("lag  "));
+        assert_eq!(has_lag_row, arguments.contains(&"-R"), "{ours}");
+        let tps = |line: &str| {
+            let (_, rest) = line.split_once("tps = ")?;
+            rest.split([' ', ')']).next()?.parse::<f64>().ok()
+        };
+        let scripts: f64 =
+            ours.lines().filter(|line| line.starts_with(" - ")).filter_map(tps).sum();
+        let total = ours.lines().find(|line| line.starts_with("tps")).and_then(tps).unwrap();
+        assert!(scripts == 0.0 || (scripts - total).abs() < 1e-3, "{scripts} in sum: {ours}");
+    }
+}
+
+#[test]
+fn verbose_errors_tell_each_failure_and_counts_tell_retries_from_failures() {
+    let Some(fixture) = fixture("benchverbose") else { return };
+    let script = fixture.script(
+        "hot.sql",
+        "BEGIN ISOLATION LEVEL SERIALIZABLE;\n\
+         UPDATE pgbench_branches SET bbalance = bbalance + 1;\nEND;\n",
+    );
+    let arguments = ["-n", "-f", &script, "-c", "8", "-t", "20", "--max-tries", "2", "-r"];
+    let (_, stdout, stderr) =
+        fixture.ends(&[&arguments[..], &["--verbose-errors", "-L", "60000"]].concat());
+    let count = |text: &str| stderr.lines().filter(|line| line.contains(text)).count();
+    let errors = count(" got an error in command 1 (SQL) of script 0; ERROR: could not serialize");
+    let repeats = count(" repeats the transaction after the error (try 1/2, 0.");
+    let ends = count(" ends the failed transaction (try 2/2, 0.");
+    assert!(repeats > 0 && errors == repeats + ends, "{stdout}{stderr}");
+    let update = stdout.lines().find(|line| line.contains("UPDATE pgbench_branches")).unwrap();
+    let columns: Vec<&str> = update.split_whitespace().take(3).collect();
+    assert_eq!(columns[1..], [ends.to_string(), repeats.to_string()], "{stdout}");
+    assert!(stdout.contains(&format!("total number of retries: {repeats}\n")), "{stdout}");
 }

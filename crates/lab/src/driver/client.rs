@@ -13,7 +13,8 @@ use super::{CommandTimes, Plan};
 use crate::distribution::{CallSite, Purpose, RandomStream};
 use crate::measure::record::{Outcome, TransactionRecord};
 use crate::target::{
-    Progress, Request, RowSink, Session, StatementError, TargetError, TransactionStatus,
+    Progress, Request, RowSink, Session, SessionCalls, StatementError, TargetError,
+    TransactionStatus,
 };
 use crate::workload::script::{Capture, Command, Script, SleepDuration, Value, Workload};
 use crate::workload::value::{sleep_units, truth};
@@ -75,10 +76,10 @@ pub(super) enum Step {
     GaveUp { outcome: Outcome, reason: String },
 }
 
-/// What a client needs from its worker.
-/// Lines of `debug(...)` kept between two looks of the conductor.
+/// Lines of `debug(...)` and of failures kept between two looks of the conductor.
 const DEBUG_LINES_MAX: usize = 10_000;
 
+/// What a client needs from its worker.
 pub(super) struct Context<'a> {
     pub(super) plan: &'a Plan,
     pub(super) runtime: &'a dyn Runtime,
@@ -86,17 +87,21 @@ pub(super) struct Context<'a> {
     pub(super) readiness: &'a mut dyn Readiness,
     pub(super) errors: &'a mut BTreeMap<String, u64>,
     pub(super) commands: &'a mut Vec<Vec<CommandTimes>>,
-    /// Lines of `debug(...)`, for the conductor to hand on.
+    /// Lines of `debug(...)`, and of failures where they are wanted, for the conductor to hand on.
     pub(super) debug: &'a mut Vec<String>,
 }
 
 impl Context<'_> {
-    /// Keeps what `debug(...)` prints, as pgbench words it. The conductor hands it on; what comes faster
-    /// than it does is not kept.
+    /// Keeps what `debug(...)` prints, as pgbench words it.
     #[cold]
     fn debug(&mut self, (script, command): (usize, u32), text: &str) {
+        self.say(|| format!("debug(script={script},command={command}): {text}"));
+    }
+
+    /// Keeps a line. The conductor hands it on; what comes faster than it does is not kept.
+    fn say(&mut self, line: impl FnOnce() -> String) {
         if self.debug.len() < DEBUG_LINES_MAX {
-            self.debug.push(format!("debug(script={script},command={command}): {text}"));
+            self.debug.push(line());
         }
     }
 
@@ -220,9 +225,7 @@ impl Client {
                 {
                     return self.give_up(Outcome::OtherError, &reason, context);
                 }
-                if context.plan.report_per_command {
-                    self.count_command(context);
-                }
+                self.count_command(context);
                 self.command += 1;
                 self.proceed(context)
             }
@@ -243,6 +246,7 @@ impl Client {
     pub(super) fn wake(&mut self, now_ns: u64, context: &mut Context<'_>) -> Step {
         if let WaitsFor::Pause(began_ns) = self.waits_for {
             self.think_ns += now_ns.saturating_sub(began_ns);
+            self.count_command(context);
             self.command += 1;
         }
         self.proceed(context)
@@ -260,6 +264,9 @@ impl Client {
             let Some(command) = script.commands.get(self.command) else {
                 return self.script_ended(context);
             };
+            if context.plan.report_per_command {
+                self.command_start_ns = context.now_ns();
+            }
             let request = match command {
                 Command::Sql { statement, capture } => {
                     let wants_rows = *capture != Capture::None;
@@ -285,6 +292,7 @@ impl Client {
                             return self.give_up(Outcome::OtherError, &reason, context);
                         }
                     }
+                    self.count_command(context);
                     self.command += 1;
                     continue;
                 }
@@ -295,6 +303,7 @@ impl Client {
                         .evaluation
                         .evaluate(condition, &self.variables, &mut print)
                         .and_then(|value| truth(&value).map_err(|error| error.to_string()));
+                    self.count_command(context);
                     match is_true {
                         Ok(true) => self.command += 1,
                         Ok(false) => self.command = *target,
@@ -332,9 +341,6 @@ impl Client {
                 Command::SyncPipeline => Request::SyncPipeline,
                 Command::EndPipeline => Request::EndPipeline,
             };
-            if context.plan.report_per_command {
-                self.command_start_ns = context.now_ns();
-            }
             let Some(session) = self.session.as_mut() else {
                 return Step::GaveUp {
                     outcome: Outcome::Aborted,
@@ -348,9 +354,7 @@ impl Client {
                     return Step::Waiting;
                 }
                 Ok(Progress::Done) => {
-                    if context.plan.report_per_command {
-                        self.count_command(context);
-                    }
+                    self.count_command(context);
                     self.command += 1;
                 }
                 Ok(Progress::Failed(error)) => return self.failed(&error, context),
@@ -359,12 +363,13 @@ impl Client {
         }
     }
 
-    /// Leaves the run's set and closes the session.
-    pub(super) fn disconnect(&mut self, readiness: &mut dyn Readiness) {
-        if let Some(mut session) = self.session.take() {
-            session.deregister(readiness);
-            session.close();
-        }
+    /// Leaves the run's set and closes the session; what it asked of the system until then.
+    pub(super) fn disconnect(&mut self, readiness: &mut dyn Readiness) -> SessionCalls {
+        let Some(mut session) = self.session.take() else { return SessionCalls::default() };
+        let calls = session.calls();
+        session.deregister(readiness);
+        session.close();
+        calls
     }
 
     #[inline]
@@ -383,16 +388,26 @@ impl Client {
     #[cold]
     fn failed(&mut self, error: &StatementError, context: &mut Context<'_>) -> Step {
         *context.errors.entry(error.sqlstate.clone()).or_default() += 1;
-        if context.plan.report_per_command
-            && let Some(times) = self.command_times(context)
-        {
-            times.failures += 1;
+        if context.plan.verbose_errors {
+            let (client, script) = (self.id, self.script);
+            let number =
+                context.plan.workload.scripts.get(script).map_or(0, |one| one.number(self.command));
+            // pgbench counts from 0 here, and from 1 in debug().
+            let command = number.saturating_sub(1);
+            context.say(|| {
+                format!(
+                    "client {client} got an error in command {command} (SQL) of script {script}; {error}"
+                )
+            });
         }
         let outcome = match error.sqlstate.as_str() {
             "40001" => Outcome::SerializationFailure,
             "40P01" => Outcome::Deadlock,
             _ if context.plan.continue_on_error && error.severity == "ERROR" => Outcome::OtherError,
-            _ => return self.give_up(Outcome::OtherError, &error.to_string(), context),
+            _ => {
+                self.count_failure(context);
+                return self.give_up(Outcome::OtherError, &error.to_string(), context);
+            }
         };
         let Some(session) = self.session.as_mut() else { return Step::Ended(outcome) };
         if session.transaction_status() == TransactionStatus::Idle {
@@ -419,7 +434,14 @@ impl Client {
         let tries = self.retries.saturating_add(1);
         let age_ns = context.now_ns().saturating_sub(self.planned_ns);
         let is_in_time = plan.latency_limit.is_none_or(|limit| age_ns <= super::plan::nanos(limit));
-        if !is_retryable || (plan.max_tries != 0 && tries >= plan.max_tries) || !is_in_time {
+        let is_given_up =
+            !is_retryable || (plan.max_tries != 0 && tries >= plan.max_tries) || !is_in_time;
+        if plan.verbose_errors {
+            let client = self.id;
+            context.say(|| tries_told(client, is_given_up, tries, age_ns, plan));
+        }
+        if is_given_up {
+            self.count_failure(context);
             return Step::Ended(outcome);
         }
         if plan.report_per_command
@@ -459,7 +481,12 @@ impl Client {
         Step::GaveUp { outcome, reason }
     }
 
-    fn count_command(&mut self, context: &mut Context<'_>) {
+    /// The current command has been done; measured only where that is wanted.
+    #[inline]
+    fn count_command(&self, context: &mut Context<'_>) {
+        if !context.plan.report_per_command {
+            return;
+        }
         let took_ns = context.now_ns().saturating_sub(self.command_start_ns);
         if let Some(times) = self.command_times(context) {
             times.count += 1;
@@ -467,9 +494,33 @@ impl Client {
         }
     }
 
+    /// The current command has failed for good; one that is tried again counts as a retry, as in pgbench.
+    fn count_failure(&self, context: &mut Context<'_>) {
+        if let Some(times) = self.command_times(context) {
+            times.failures += 1;
+        }
+    }
+
     fn command_times<'a>(&self, context: &'a mut Context<'_>) -> Option<&'a mut CommandTimes> {
         context.commands.get_mut(self.script)?.get_mut(self.command)
     }
+}
+
+/// What becomes of a transaction that failed, and how much of its limits is used up, in pgbench's words
+/// (`printVerboseErrorMessages` in pgbench.c).
+#[cold]
+fn tries_told(client: u32, is_given_up: bool, tries: u32, age_ns: u64, plan: &Plan) -> String {
+    let what = if is_given_up {
+        "ends the failed transaction"
+    } else {
+        "repeats the transaction after the error"
+    };
+    let most = if plan.max_tries == 0 { String::new() } else { format!("/{}", plan.max_tries) };
+    let used = plan.latency_limit.map_or_else(String::new, |limit| {
+        let percent = 100.0 * age_ns as f64 / 1e9 / limit.as_secs_f64();
+        format!(", {percent:.3}% of the maximum time of tries was used")
+    });
+    format!("client {client} {what} (try {tries}{most}{used})")
 }
 
 /// Draws a script by weight.

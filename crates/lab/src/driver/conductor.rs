@@ -339,6 +339,7 @@ impl<'a> Conductor<'a> {
                     site.merge(more);
                 }
             }
+            gathered.calls.add(&state.calls);
             gathered.busy_ns += state.busy_ns;
             gathered.alive_ns += state.alive_ns;
             logs.push(state.log);
@@ -392,6 +393,7 @@ impl<'a> Conductor<'a> {
                 .then(|| gathered.busy_ns as f64 / gathered.alive_ns as f64),
             driver_lag,
             connection_ns: self.connection_ns,
+            calls: gathered.calls,
             clock_jump_ns: self.clock_jump_ns,
             commands: gathered.commands,
             was_interrupted: self.stop.is_set() && self.incomplete.is_some(),

@@ -8,6 +8,7 @@ use crate::experiment::document::{Arrival, KeyAudit};
 use crate::measure::histogram::LogHistogram;
 use crate::measure::record::TransactionRecord;
 use crate::measure::record_log::RecordLog;
+use crate::target::SessionCalls;
 
 /// All that is known of a run when it has ended. Times are nanoseconds since `origin`.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub struct RunData {
     pub driver_lag: LogHistogram,
     /// How long it took until all sessions stood.
     pub connection_ns: u64,
+    /// What the workers asked of the system.
+    pub calls: Calls,
     /// Largest jump of the wall clock against the monotonic clock.
     pub clock_jump_ns: u64,
     /// Times by script and command, where asked for.
@@ -70,6 +73,48 @@ pub struct ClientAbort {
     pub reason: String,
 }
 
+/// What a run's workers asked of the system. Each is a system call where the runtime is the operating
+/// system's; looks at the clock are none there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Waits for sessions.
+    pub waits: u64,
+    /// Writes to sessions' sockets.
+    pub sends: u64,
+    /// Reads from them.
+    pub receives: u64,
+    /// Changes of what is waited for.
+    pub changes: u64,
+    /// Sessions opened while transactions ran (see [`super::Plan::reconnect`]); not in the figures above
+    /// for their opening.
+    pub connections: u64,
+    /// How long that took in sum.
+    pub connections_ns: u128,
+}
+
+impl Calls {
+    pub(super) const fn add(&mut self, other: &Self) {
+        self.waits += other.waits;
+        self.sends += other.sends;
+        self.receives += other.receives;
+        self.changes += other.changes;
+        self.connections += other.connections;
+        self.connections_ns += other.connections_ns;
+    }
+
+    pub(super) const fn add_session(&mut self, session: SessionCalls) {
+        self.sends += session.sends;
+        self.receives += session.receives;
+        self.changes += session.changes;
+    }
+
+    /// Waits, writes, reads and changes together.
+    #[must_use]
+    pub const fn system_calls(&self) -> u64 {
+        self.waits + self.sends + self.receives + self.changes
+    }
+}
+
 /// Times of one command of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandTimes {
@@ -77,7 +122,7 @@ pub struct CommandTimes {
     pub count: u64,
     /// In sum.
     pub sum_ns: u128,
-    /// How often it failed.
+    /// How often it failed for good: the transaction was not tried again.
     pub failures: u64,
     /// How often it failed and the transaction was tried again.
     pub retries: u64,

@@ -195,6 +195,7 @@ pub(super) fn workload(commands: Vec<Command>) -> Arc<Workload> {
             weight: 1,
             lines: (1..).take(commands.len()).collect(),
             numbers: (1..).take(commands.len()).collect(),
+            listing: vec![String::new(); commands.len()],
             commands,
         }],
         statements: vec![Statement {

@@ -21,7 +21,7 @@ mod worker;
 use evenkeel::runtime::{TaskPanicked, WallTime};
 
 pub use conductor::run;
-pub use data::{ClientAbort, CommandTimes, RunData};
+pub use data::{Calls, ClientAbort, CommandTimes, RunData};
 pub use plan::{Length, Plan};
 pub use stop::StopFlag;
 
@@ -138,7 +138,8 @@ pub trait Observer {
     fn progress(&self, report: &ProgressReport) {
         let _ = report;
     }
-    /// A script's `debug(...)` was evaluated; `line` is as pgbench prints it.
+    /// A script's `debug(...)` was evaluated, or a statement failed in a plan with
+    /// [`Plan::verbose_errors`]; `line` is as pgbench prints it.
     fn debug(&self, line: &str) {
         let _ = line;
     }

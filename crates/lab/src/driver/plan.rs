@@ -63,6 +63,8 @@ pub struct Plan {
     pub progress_interval: Option<Duration>,
     /// Measures each command (pgbench's `-r`); costs a look at the clock each.
     pub report_per_command: bool,
+    /// Tells the observer of each failed statement, and what becomes of its transaction.
+    pub verbose_errors: bool,
 }
 
 impl Plan {
@@ -87,6 +89,7 @@ impl Plan {
             reconnect: false,
             progress_interval: None,
             report_per_command: false,
+            verbose_errors: false,
         }
     }
 

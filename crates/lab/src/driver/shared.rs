@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel::runtime::{Event, Instant, Runtime, Waker};
 
 use super::schedule::Schedule;
-use super::{ClientAbort, CommandTimes, DriverError, Plan, Totals};
+use super::{Calls, ClientAbort, CommandTimes, DriverError, Plan, Totals};
 use crate::distribution::CallSite;
 use crate::measure::histogram::LogHistogram;
 use crate::measure::record_log::RecordLog;
@@ -76,6 +76,7 @@ pub(super) struct WorkerState {
     pub(super) call_sites: Vec<CallSite>,
     /// Lines of `debug(...)` that the conductor has not handed on yet.
     pub(super) debug: Vec<String>,
+    pub(super) calls: Calls,
     /// CPU time of the worker's thread over the run, and how long that was.
     pub(super) busy_ns: u64,
     pub(super) alive_ns: u64,

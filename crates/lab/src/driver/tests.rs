@@ -84,6 +84,7 @@ pub(crate) fn data_of(records: &[TransactionRecord]) -> RunData {
         driver_busy_ratio: None,
         driver_lag: LogHistogram::default(),
         connection_ns: 0,
+        calls: crate::driver::Calls::default(),
         clock_jump_ns: 0,
         commands: Vec::new(),
         incomplete: None,

@@ -9,7 +9,7 @@ use evenkeel::runtime::{Instant, Readiness, Ready};
 
 use super::client::{Client, Context, Step};
 use super::shared::{Phase, Shared, Stage, WorkerShare, WorkerState, lock};
-use super::{ClientAbort, DriverError, Length, Totals, cpu, plan};
+use super::{Calls, ClientAbort, DriverError, Length, Totals, cpu, plan};
 use crate::measure::record::{Outcome, TransactionRecord};
 
 /// The token by which the conductor interrupts a wait. Clients have theirs from 0.
@@ -73,6 +73,8 @@ struct Worker<'a> {
     transactions_max: u64,
     latency_limit_ns: u64,
     measured_start_ns: u64,
+    /// What was asked of the system by sessions that are closed.
+    left: Calls,
 }
 
 impl<'a> Worker<'a> {
@@ -131,6 +133,7 @@ impl<'a> Worker<'a> {
             transactions_max,
             latency_limit_ns: plan.latency_limit.map_or(u64::MAX, plan::nanos),
             measured_start_ns: plan::nanos(plan.warm_up),
+            left: Calls::default(),
         }))
     }
 
@@ -144,6 +147,7 @@ impl<'a> Worker<'a> {
             self.runnable.extend(all);
         }
         let mut ready: Vec<Ready> = Vec::with_capacity(256);
+        let mut waits = 0;
         loop {
             let mut state = lock(&self.share.state);
             if self.shared.phase() == Phase::Stopped {
@@ -171,6 +175,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             let deadline = self.deadline();
+            waits += 1;
             if self.readiness.wait(deadline, &mut ready).is_err() {
                 // The set of an epoll descriptor of our own does not fail; without it nothing can be
                 // waited for, so the sessions are given up.
@@ -195,10 +200,11 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        drop(state);
         for client in &mut self.clients {
-            client.disconnect(&mut *self.readiness);
+            self.left.add_session(client.disconnect(&mut *self.readiness));
         }
+        self.left.waits += waits;
+        state.calls.add(&self.left);
     }
 
     fn now_ns(&self) -> u64 {
@@ -344,7 +350,7 @@ impl<'a> Worker<'a> {
                     let has_waited = client.has_waited;
                     record_ended(&record, state);
                     if self.shared.plan.reconnect {
-                        client.disconnect(&mut *self.readiness);
+                        self.left.add_session(client.disconnect(&mut *self.readiness));
                     }
                     if self.is_open_loop {
                         self.free.push_back(index);
@@ -388,6 +394,7 @@ impl<'a> Worker<'a> {
         state.reconnecting = Some((client.id, planned_ns));
         drop(state);
         let plan = &shared.plan;
+        let start = shared.runtime.now();
         let connected = plan
             .target
             .connect(&*shared.runtime, &plan.workload, plan.query_mode)
@@ -395,6 +402,8 @@ impl<'a> Worker<'a> {
                 session.register(&mut *self.readiness, index as u64)?;
                 Ok(session)
             });
+        self.left.connections += 1;
+        self.left.connections_ns += u128::from(shared.runtime.now().nanos_since(start));
         let mut state = lock(&self.share.state);
         // Taken by the conductor where it did not want to wait any longer.
         let is_wanted = state.reconnecting.take().is_some();
@@ -436,7 +445,7 @@ impl<'a> Worker<'a> {
             && !client.is_finished
         {
             client.is_finished = true;
-            client.disconnect(&mut *self.readiness);
+            self.left.add_session(client.disconnect(&mut *self.readiness));
             self.live -= 1;
         }
     }

@@ -23,4 +23,4 @@ pub mod summary;
 pub mod timeline;
 pub mod transaction_log;
 
-pub use summary::{Window, summarise};
+pub use summary::{ScriptCounts, Window, counts_by_script, summarise};

@@ -37,6 +37,13 @@ impl Window {
     const fn holds(&self, at_ns: u64) -> bool {
         at_ns >= self.start_ns && at_ns < self.end_ns
     }
+
+    /// A last commit may fall on the very end of a run whose transactions were counted.
+    fn saw_commit(&self, record: &TransactionRecord) -> bool {
+        record.outcome == Outcome::Committed
+            && record.end_ns >= self.start_ns
+            && record.end_ns <= self.end_ns
+    }
 }
 
 /// What the records of a window say.
@@ -105,6 +112,30 @@ pub fn summarise(data: &RunData, window: Window) -> Run {
     }
 }
 
+/// What became of the transactions of one script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptCounts {
+    /// Of those that were planned in the window. Skipped ones belong to no script: which one it would have
+    /// been was never drawn.
+    pub counts: Counts,
+    /// Committed within the window, whenever planned: what [`Run::throughput_per_s`] counts over all.
+    pub committed_inside: u64,
+}
+
+/// What became of the transactions of each script.
+#[must_use]
+pub fn counts_by_script(data: &RunData, window: Window) -> Vec<ScriptCounts> {
+    let mut scripts = vec![ScriptCounts::default(); data.script_count];
+    for record in data.records().filter(|record| record.outcome != Outcome::Skipped) {
+        let Some(script) = scripts.get_mut(usize::from(record.script)) else { continue };
+        script.committed_inside += u64::from(window.saw_commit(&record));
+        if window.holds(record.planned_ns) {
+            count(&mut script.counts, &record, window, data.latency_limit_ns);
+        }
+    }
+    scripts
+}
+
 /// Whether a transaction was started at all: a skipped one was not, nor one that was cut off before
 /// a client took it.
 #[must_use]
@@ -122,10 +153,7 @@ fn tally(data: &RunData, window: Window) -> Tally {
         ..Tally::default()
     };
     for record in data.records() {
-        let is_committed = record.outcome == Outcome::Committed;
-        // A last commit may fall on the very end of a run whose transactions were counted.
-        let ended_inside = record.end_ns >= window.start_ns && record.end_ns <= window.end_ns;
-        tally.committed_inside += u64::from(is_committed && ended_inside);
+        tally.committed_inside += u64::from(window.saw_commit(&record));
         if window.holds(record.planned_ns) {
             tally.add(&record, window, data.latency_limit_ns);
         }
@@ -134,47 +162,56 @@ fn tally(data: &RunData, window: Window) -> Tally {
     tally
 }
 
+/// Counts one transaction that was planned in the window; whether it failed.
+fn count(
+    counts: &mut Counts,
+    record: &TransactionRecord,
+    window: Window,
+    limit_ns: Option<u64>,
+) -> bool {
+    counts.planned += 1;
+    let was_started = was_started(record);
+    counts.started += u64::from(was_started);
+    counts.retried += u64::from(record.retries > 0);
+    counts.retries += u64::from(record.retries);
+    counts.backlog_at_end += u64::from(record.end_ns > window.end_ns);
+    match record.outcome {
+        Outcome::Committed => {
+            counts.committed += 1;
+            counts.late += u64::from(limit_ns.is_some_and(|limit| record.response_ns() > limit));
+            false
+        }
+        Outcome::SerializationFailure => {
+            counts.serialization_failures += 1;
+            true
+        }
+        Outcome::Deadlock => {
+            counts.deadlocks += 1;
+            true
+        }
+        Outcome::OtherError => {
+            counts.other_errors += 1;
+            true
+        }
+        Outcome::Skipped => {
+            counts.skipped += 1;
+            false
+        }
+        Outcome::Censored => {
+            counts.censored += 1;
+            false
+        }
+        Outcome::Aborted => {
+            counts.aborted += 1;
+            true
+        }
+    }
+}
+
 impl Tally {
     fn add(&mut self, record: &TransactionRecord, window: Window, limit_ns: Option<u64>) {
-        let counts = &mut self.counts;
-        counts.planned += 1;
         let was_started = was_started(record);
-        counts.started += u64::from(was_started);
-        counts.retried += u64::from(record.retries > 0);
-        counts.retries += u64::from(record.retries);
-        counts.backlog_at_end += u64::from(record.end_ns > window.end_ns);
-        let is_failure = match record.outcome {
-            Outcome::Committed => {
-                counts.committed += 1;
-                counts.late +=
-                    u64::from(limit_ns.is_some_and(|limit| record.response_ns() > limit));
-                false
-            }
-            Outcome::SerializationFailure => {
-                counts.serialization_failures += 1;
-                true
-            }
-            Outcome::Deadlock => {
-                counts.deadlocks += 1;
-                true
-            }
-            Outcome::OtherError => {
-                counts.other_errors += 1;
-                true
-            }
-            Outcome::Skipped => {
-                counts.skipped += 1;
-                false
-            }
-            Outcome::Censored => {
-                counts.censored += 1;
-                false
-            }
-            Outcome::Aborted => {
-                counts.aborted += 1;
-                true
-            }
-        };
+        let is_failure = count(&mut self.counts, record, window, limit_ns);
         if is_failure {
             self.failed.push(record.response_ns(), false);
         }

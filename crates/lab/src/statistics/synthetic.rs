@@ -233,6 +233,7 @@ impl SyntheticSession {
             driver_busy_ratio: None,
             driver_lag: LogHistogram::default(),
             connection_ns: 0,
+            calls: crate::driver::Calls::default(),
             clock_jump_ns: 0,
             commands: Vec::new(),
             incomplete: None,

@@ -158,6 +158,17 @@ pub trait Target: Send + Sync {
     ) -> Result<Box<dyn Session>, TargetError>;
 }
 
+/// How often a session asked the system for something since it stood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionCalls {
+    /// Writes to the socket.
+    pub sends: u64,
+    /// Reads from it, those that found nothing included.
+    pub receives: u64,
+    /// Changes of what is waited for.
+    pub changes: u64,
+}
+
 /// One session of a target; belongs to one worker.
 pub trait Session: Send {
     /// Adds the session to the worker's set under `token`.
@@ -195,6 +206,11 @@ pub trait Session: Send {
 
     /// Whether a transaction block is open, as of the last completed request.
     fn transaction_status(&self) -> TransactionStatus;
+
+    /// How often the system was asked so far; zero for a target that does not ask it.
+    fn calls(&self) -> SessionCalls {
+        SessionCalls::default()
+    }
 
     /// Says goodbye and closes, without waiting.
     fn close(self: Box<Self>);

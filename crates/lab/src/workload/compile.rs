@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::error::ScriptError;
 use super::expression::CallSiteSource;
 use super::script::{Piece, Script, Slot, Statement, Value, Workload};
-use super::script_parser::ScriptParser;
+use super::script_parser::{Parsed, ScriptParser};
 use super::source::Source;
 use super::sql_scanner::Part;
 
@@ -117,7 +117,8 @@ impl Compiler {
     pub fn add(&mut self, name: &str, weight: u32, text: &str) -> Result<(), ScriptError> {
         let source = Source::new(name, text)?;
         let script = self.sources.len();
-        let (commands, lines, numbers) = ScriptParser::new(self, &source, script).run()?;
+        let Parsed { commands, lines, numbers, listing } =
+            ScriptParser::new(self, &source, script).run()?;
         if commands.is_empty() {
             return Err(ScriptError::whole(
                 name,
@@ -125,7 +126,7 @@ impl Compiler {
             ));
         }
         let name = name.to_owned();
-        self.workload.scripts.push(Script { name, weight, commands, lines, numbers });
+        self.workload.scripts.push(Script { name, weight, commands, lines, numbers, listing });
         self.sources.push(source);
         Ok(())
     }

@@ -189,6 +189,8 @@ pub struct Script {
     /// pgbench's number (from 1) of each command: it counts `\else` and `\endif`, which are no commands
     /// here.
     pub numbers: Vec<u32>,
+    /// The first line of each command that pgbench counts, as it is written, by its number less one.
+    pub listing: Vec<String>,
 }
 
 impl Script {

@@ -6,13 +6,19 @@ use super::expression::Expression;
 use super::expression_parser::{self, Context};
 use super::script::{Capture, Command, SleepDuration, StatementId};
 use super::source::Source;
-use super::sql_scanner::{self, End};
+use super::sql_scanner::{self, End, Part};
 
 /// Deepest nesting of `\if`.
 const IF_NESTING_MAX: usize = 64;
 
-/// Commands, their lines, and pgbench's numbers of them.
-type Parsed = (Vec<Command>, Vec<u32>, Vec<u32>);
+/// A script's commands, and what is known of each; see [`super::script::Script`].
+#[derive(Default)]
+pub(super) struct Parsed {
+    pub(super) commands: Vec<Command>,
+    pub(super) lines: Vec<u32>,
+    pub(super) numbers: Vec<u32>,
+    pub(super) listing: Vec<String>,
+}
 
 type Result<T> = std::result::Result<T, ScriptError>;
 
@@ -56,11 +62,7 @@ pub(super) struct ScriptParser<'a> {
     /// The source's number.
     script: usize,
     at: usize,
-    commands: Vec<Command>,
-    lines: Vec<u32>,
-    /// pgbench counts \else and \endif as commands, and jumps as none.
-    numbers: Vec<u32>,
-    number: u32,
+    parsed: Parsed,
     ifs: Vec<OpenIf>,
     pipeline: Pipeline,
     /// The SQL command that a `\gset` would belong to.
@@ -74,10 +76,7 @@ impl<'a> ScriptParser<'a> {
             source,
             script,
             at: 0,
-            commands: Vec::new(),
-            lines: Vec::new(),
-            numbers: Vec::new(),
-            number: 0,
+            parsed: Parsed::default(),
             ifs: Vec::new(),
             pipeline: Pipeline::Closed,
             last_sql: None,
@@ -100,8 +99,9 @@ impl<'a> ScriptParser<'a> {
                 let statement = u32::try_from(self.compiler.drafts.len()).unwrap_or(u32::MAX);
                 self.compiler.draft(&scanned.parts, line, self.script);
                 let statement = StatementId(statement);
-                self.push(Command::Sql { statement, capture: Capture::None }, start);
-                self.last_sql = Some(self.commands.len() - 1);
+                self.parsed.listing.push(first_line(&scanned.parts, scanned.end));
+                self.push_uncounted(Command::Sql { statement, capture: Capture::None }, start);
+                self.last_sql = Some(self.parsed.commands.len() - 1);
             }
             if scanned.end == End::Backslash {
                 self.meta()?;
@@ -113,23 +113,31 @@ impl<'a> ScriptParser<'a> {
         if let Pipeline::Open(since) = self.pipeline {
             return Err(self.error(since, "this pipeline is never ended: \\endpipeline is missing"));
         }
-        Ok((self.commands, self.lines, self.numbers))
+        Ok(self.parsed)
     }
 
     fn error(&self, offset: usize, message: impl Into<String>) -> ScriptError {
         self.source.error(offset, message)
     }
 
-    /// Appends a command that pgbench counts.
+    /// Appends a backslash command that pgbench counts.
     fn push(&mut self, command: Command, offset: usize) {
-        self.number += 1;
+        self.count(offset);
         self.push_uncounted(command, offset);
     }
 
+    /// Lists the backslash command from `start` to where the parser is; pgbench counts \else and \endif too.
+    fn count(&mut self, start: usize) {
+        let text = self.source.text.get(start..self.at).unwrap_or("");
+        self.parsed.listing.push(text.lines().next().unwrap_or("").trim_end().to_owned());
+    }
+
     fn push_uncounted(&mut self, command: Command, offset: usize) {
-        self.commands.push(command);
-        self.lines.push(self.source.line(offset));
-        self.numbers.push(self.number);
+        self.parsed.commands.push(command);
+        self.parsed.lines.push(self.source.line(offset));
+        // Jumps are no commands of their own: they have the number of the one before.
+        let number = u32::try_from(self.parsed.listing.len()).unwrap_or(u32::MAX);
+        self.parsed.numbers.push(number);
         self.last_sql = None;
     }
 
@@ -157,13 +165,13 @@ impl<'a> ScriptParser<'a> {
             "if" => self.open_if(start, &arguments),
             "elif" => {
                 self.close_branch("\\elif", start)?;
-                self.number += 1;
+                self.count(start);
                 self.branch(start, &arguments)
             }
             "else" => {
                 self.no_arguments("\\else", arguments)?;
                 self.close_branch("\\else", start)?;
-                self.number += 1;
+                self.count(start);
                 if let Some(open) = self.ifs.last_mut() {
                     open.has_else = true;
                 }
@@ -369,7 +377,7 @@ impl<'a> ScriptParser<'a> {
         if let Pipeline::Open(_) = self.pipeline {
             return Err(self.error(start, format!("\\{word} is not allowed in a pipeline")));
         }
-        let capture = match self.last_sql.and_then(|index| self.commands.get_mut(index)) {
+        let capture = match self.last_sql.and_then(|index| self.parsed.commands.get_mut(index)) {
             Some(Command::Sql { capture, .. }) if *capture == Capture::None => capture,
             Some(Command::Sql { .. }) => {
                 let message = format!("\\{word} follows a command that has one already");
@@ -395,7 +403,7 @@ impl<'a> ScriptParser<'a> {
             pipeline_before: self.pipeline,
             pipeline_behind: None,
         });
-        self.number += 1;
+        self.count(start);
         self.branch(start, arguments)
     }
 
@@ -405,7 +413,7 @@ impl<'a> ScriptParser<'a> {
             return Err(self.error(start, "a condition is missing"));
         }
         let condition = self.expression(arguments)?;
-        let here = self.commands.len();
+        let here = self.parsed.commands.len();
         if let Some(open) = self.ifs.last_mut() {
             open.unless = Some(here);
         }
@@ -428,7 +436,7 @@ impl<'a> ScriptParser<'a> {
             }
         }
         self.push_uncounted(Command::Jump { target: usize::MAX }, start);
-        let here = self.commands.len();
+        let here = self.parsed.commands.len();
         let unless = self.ifs.last_mut().and_then(|open| {
             open.ends.push(here - 1);
             open.unless.take()
@@ -443,7 +451,7 @@ impl<'a> ScriptParser<'a> {
         let Some(open) = self.ifs.pop() else {
             return Err(self.error(start, "\\endif without \\if"));
         };
-        self.number += 1;
+        self.count(start);
         self.last_sql = None;
         let mut pipeline = self.pipeline;
         if let Some(other) = open.pipeline_behind {
@@ -453,7 +461,7 @@ impl<'a> ScriptParser<'a> {
             pipeline = open.pipeline_before.meet(pipeline);
         }
         self.pipeline = pipeline;
-        let here = self.commands.len();
+        let here = self.parsed.commands.len();
         for jump in open.ends.into_iter().chain(open.unless) {
             self.point(jump, here);
         }
@@ -463,11 +471,35 @@ impl<'a> ScriptParser<'a> {
     /// Points the jump at `command` to `place`.
     fn point(&mut self, command: usize, place: usize) {
         if let Some(Command::Jump { target } | Command::JumpUnless { target, .. }) =
-            self.commands.get_mut(command)
+            self.parsed.commands.get_mut(command)
         {
             *target = place;
         }
     }
+}
+
+/// What pgbench lists of a SQL command: its first line, without comments before it, `\;` as `;`.
+fn first_line(parts: &[Part<'_>], end: End) -> String {
+    let mut line = String::new();
+    for part in parts {
+        match *part {
+            Part::Text(text) => {
+                let end = memchr::memchr2(b'\n', b'\r', text.as_bytes());
+                line.push_str(text.get(..end.unwrap_or(text.len())).unwrap_or(""));
+                if end.is_some() {
+                    return line;
+                }
+            }
+            Part::Variable { name, .. } => {
+                line.push(':');
+                line.push_str(name);
+            }
+        }
+    }
+    if end == End::Semicolon {
+        line.push(';');
+    }
+    line
 }
 
 /// What follows a backslash, or a backslash command's name.

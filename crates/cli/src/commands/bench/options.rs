@@ -30,8 +30,6 @@ pub(super) struct ForeignOptions {
     partitions: Option<String>,
     #[arg(long, hide = true)]
     debug: bool,
-    #[arg(long, hide = true)]
-    verbose_errors: bool,
 }
 
 impl ForeignOptions {
@@ -51,11 +49,6 @@ impl ForeignOptions {
             (self.partition_method.is_some(), "--partition-method", loading),
             (self.partitions.is_some(), "--partitions", loading),
             (self.debug, "--debug", "it would print inside of what is measured"),
-            (
-                self.verbose_errors,
-                "--verbose-errors",
-                "errors are counted by SQLSTATE in the report, and a client that gives up says why",
-            ),
         ];
         match given.iter().find(|(is_given, ..)| *is_given) {
             Some((_, name, reason)) => bail!("{name} is not supported: {reason}"),

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use evenkeel_lab::driver::Length;
+use evenkeel_lab::driver::{CommandTimes, Length};
 use evenkeel_lab::experiment::document::{Counts, LatencySummary};
 use evenkeel_lab::measure::record::Outcome;
+use evenkeel_lab::measure::{ScriptCounts, Window, counts_by_script};
 use evenkeel_lab::target::QueryMode;
 use evenkeel_lab::text::terminal;
-use evenkeel_lab::workload::script::Command;
+use evenkeel_lab::workload::script::{Command, Script};
 
 use super::Finished;
 
@@ -54,7 +55,9 @@ pub(super) fn write(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<
     writeln!(out, "query mode: {mode}")?;
     writeln!(out, "number of clients: {}", plan.clients)?;
     writeln!(out, "number of threads: {}", data.threads)?;
-    writeln!(out, "maximum number of tries: {}", plan.max_tries)?;
+    if plan.max_tries != 0 {
+        writeln!(out, "maximum number of tries: {}", plan.max_tries)?;
+    }
     match plan.length {
         Length::Duration(duration) => writeln!(out, "duration: {} s", duration.as_secs_f64())?,
         Length::TransactionsPerClient(count) => {
@@ -65,9 +68,8 @@ pub(super) fn write(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<
     write_averages(finished, out)?;
     if scripts.len() > 1 {
         write_scripts(finished, out)?;
-    }
-    if plan.report_per_command {
-        write_commands(finished, out)?;
+    } else if plan.report_per_command {
+        write_commands(finished, 0, "", out)?;
     }
     write_percentiles(finished, out)?;
     write_exceedance(finished, out)?;
@@ -76,9 +78,8 @@ pub(super) fn write(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<
 }
 
 fn write_counts(finished: &Finished<'_>, counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
-    let failed = counts.serialization_failures + counts.deadlocks + counts.other_errors;
     // pgbench's total: what ran to an end or was skipped.
-    let total = counts.committed + failed + counts.skipped;
+    let total = counts.committed + failures(counts) + counts.skipped;
     let per_client = match finished.plan.length {
         Length::TransactionsPerClient(count) => {
             format!("/{}", count.saturating_mul(u64::from(finished.plan.clients)))
@@ -86,17 +87,7 @@ fn write_counts(finished: &Finished<'_>, counts: &Counts, out: &mut dyn Write) -
         Length::Duration(_) => String::new(),
     };
     writeln!(out, "number of transactions actually processed: {}{per_client}", counts.committed)?;
-    writeln!(out, "number of failed transactions: {}", share(failed, total))?;
-    if finished.arguments.failures_detailed {
-        let serialization = share(counts.serialization_failures, total);
-        writeln!(out, "number of serialization failures: {serialization}")?;
-        writeln!(out, "number of deadlock failures: {}", share(counts.deadlocks, total))?;
-        writeln!(out, "number of other failures: {}", share(counts.other_errors, total))?;
-    }
-    if finished.plan.max_tries != 1 {
-        writeln!(out, "number of transactions retried: {}", share(counts.retried, total))?;
-        writeln!(out, "total number of retries: {}", counts.retries)?;
-    }
+    write_failures(finished, counts, total, "", out)?;
     if let Some(limit) = finished.plan.latency_limit {
         if finished.plan.is_open_loop() {
             writeln!(out, "number of transactions skipped: {}", share(counts.skipped, total))?;
@@ -113,6 +104,35 @@ fn write_counts(finished: &Finished<'_>, counts: &Counts, out: &mut dyn Write) -
     Ok(())
 }
 
+/// Failed for good; sessions that were lost are counted with their clients.
+const fn failures(counts: &Counts) -> u64 {
+    counts.serialization_failures + counts.deadlocks + counts.other_errors
+}
+
+/// The lines on failures and retries, as shares of `total`.
+fn write_failures(
+    finished: &Finished<'_>,
+    counts: &Counts,
+    total: u64,
+    lead: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let failed = share(failures(counts), total);
+    writeln!(out, "{lead}number of failed transactions: {failed}")?;
+    if finished.arguments.failures_detailed {
+        let serialization = share(counts.serialization_failures, total);
+        writeln!(out, "{lead}number of serialization failures: {serialization}")?;
+        writeln!(out, "{lead}number of deadlock failures: {}", share(counts.deadlocks, total))?;
+        writeln!(out, "{lead}number of other failures: {}", share(counts.other_errors, total))?;
+    }
+    if finished.plan.max_tries != 1 {
+        let retried = share(counts.retried, total);
+        writeln!(out, "{lead}number of transactions retried: {retried}")?;
+        writeln!(out, "{lead}total number of retries: {}", counts.retries)?;
+    }
+    Ok(())
+}
+
 fn write_averages(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (run, data) = (&finished.run, finished.data);
     writeln!(out, "latency average = {} ms", ms(run.response.mean_ns))?;
@@ -125,7 +145,15 @@ fn write_averages(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()
             ms(run.lag.max_ns.map(|max| max as f64)),
         )?;
     }
-    writeln!(out, "initial connection time = {:.3} ms", data.connection_ns as f64 / 1e6)?;
+    if finished.plan.reconnect {
+        // The sessions of the run's first transactions, opened before it, are none of these.
+        let calls = &data.calls;
+        let mean_ns =
+            (calls.connections > 0).then(|| calls.connections_ns as f64 / calls.connections as f64);
+        writeln!(out, "average connection time = {} ms", ms(mean_ns))?;
+    } else {
+        writeln!(out, "initial connection time = {:.3} ms", data.connection_ns as f64 / 1e6)?;
+    }
     let which = if finished.plan.reconnect {
         "including reconnection times"
     } else {
@@ -137,65 +165,85 @@ fn write_averages(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()
     }
 }
 
+/// The part of each script, laid out as pgbench 18 does.
 fn write_scripts(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
     let scripts = &finished.plan.workload.scripts;
     let weights: u64 = scripts.iter().map(|script| u64::from(script.weight)).sum();
-    let total: u64 = finished.run.scripts.iter().map(|script| script.committed).sum();
-    let seconds = finished.run.duration_ns as f64 / 1e9;
-    for (index, (script, figures)) in scripts.iter().zip(&finished.run.scripts).enumerate() {
+    let window = Window::measured(finished.data);
+    let seconds = window.duration_ns() as f64 / 1e9;
+    let by_script = counts_by_script(finished.data, window);
+    let ended = |counts: &Counts| counts.committed + failures(counts);
+    let total: u64 = by_script.iter().map(|script| ended(&script.counts)).sum();
+    for (index, (script, ScriptCounts { counts, committed_inside })) in
+        scripts.iter().zip(&by_script).enumerate()
+    {
         writeln!(out, "SQL script {}: {}", index + 1, terminal(&script.name))?;
         let weight = u64::from(script.weight);
-        let target = percent_of(weight, weights);
+        let target = tenths_of(weight, weights);
         writeln!(out, " - weight: {weight} (targets {target} of total)")?;
-        let tps = if seconds > 0.0 { figures.committed as f64 / seconds } else { 0.0 };
-        writeln!(
-            out,
-            " - {} transactions ({} of total, tps = {tps:.6})",
-            figures.committed,
-            percent_of(figures.committed, total),
-        )?;
-        let ended = figures.committed + figures.failed;
-        writeln!(out, " - number of failed transactions: {}", share(figures.failed, ended))?;
-        writeln!(out, " - latency average = {} ms", ms(figures.response.mean_ns))?;
-        writeln!(out, " - latency stddev = {} ms", ms(figures.response.standard_deviation_ns))?;
+        let own = ended(counts);
+        writeln!(out, " - {own} transactions ({} of total)", tenths_of(own, total))?;
+        if own > 0 {
+            let tps = if seconds > 0.0 { *committed_inside as f64 / seconds } else { 0.0 };
+            writeln!(
+                out,
+                " - number of transactions actually processed: {} (tps = {tps:.6})",
+                counts.committed
+            )?;
+            write_failures(finished, counts, own, " - ", out)?;
+        }
+        if let Some(figures) = finished.run.scripts.get(index).map(|script| &script.response) {
+            writeln!(out, " - latency average = {} ms", ms(figures.mean_ns))?;
+            writeln!(out, " - latency stddev = {} ms", ms(figures.standard_deviation_ns))?;
+        }
+        if finished.plan.report_per_command {
+            write_commands(finished, index, " - ", out)?;
+        }
     }
     Ok(())
 }
 
-fn write_commands(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let workload = &finished.plan.workload;
-    for (script, times) in workload.scripts.iter().zip(&finished.data.commands) {
-        writeln!(
-            out,
-            "{}: statement latencies in milliseconds, failures and retries:",
-            terminal(&script.name)
-        )?;
-        for (command, times) in script.commands.iter().zip(times) {
-            let text = match command {
-                Command::Sql { statement, .. } => workload
-                    .statements
-                    .get(statement.0 as usize)
-                    .and_then(|statement| statement.text.lines().next())
-                    .unwrap_or("")
-                    .to_owned(),
-                Command::StartPipeline => "\\startpipeline".to_owned(),
-                Command::SyncPipeline => "\\syncpipeline".to_owned(),
-                Command::EndPipeline => "\\endpipeline".to_owned(),
-                // They take no time worth a row.
-                _ => continue,
-            };
-            let mean = (times.count > 0).then(|| times.sum_ns as f64 / times.count as f64);
-            writeln!(
-                out,
-                "{:>12} {:>10} {:>10}  {}",
-                ms(mean),
-                times.failures,
-                times.retries,
-                terminal(&text)
-            )?;
+/// The rows of a script's commands, as pgbench 18 lays them out; what never ran has no time.
+fn write_commands(
+    finished: &Finished<'_>,
+    index: usize,
+    lead: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Some(script) = finished.plan.workload.scripts.get(index) else { return Ok(()) };
+    let times = finished.data.commands.get(index).map_or(&[][..], Vec::as_slice);
+    let has_retries = finished.plan.max_tries != 1;
+    let columns = if has_retries { ", failures and retries" } else { " and failures" };
+    writeln!(out, "{lead}statement latencies in milliseconds{columns}:")?;
+    for (text, times) in script.listing.iter().zip(by_number(script, times)) {
+        let mean = match times {
+            Some(times) => (times.count > 0).then(|| times.sum_ns as f64 / times.count as f64),
+            // \else and \endif take no time.
+            None => Some(0.0),
+        };
+        let times = times.unwrap_or_default();
+        write!(out, "   {:>11}  {:>10}", ms(mean), times.failures)?;
+        if has_retries {
+            write!(out, "  {:>10}", times.retries)?;
         }
+        writeln!(out, " {}", terminal(text))?;
     }
     Ok(())
+}
+
+/// The times of each command that pgbench counts; `None` for those that are none of ours.
+fn by_number(script: &Script, times: &[CommandTimes]) -> Vec<Option<CommandTimes>> {
+    let mut all = vec![None; script.listing.len()];
+    let commands = script.commands.iter().zip(&script.numbers).zip(times);
+    // A jump bears the number of the command before it.
+    for ((_, number), times) in
+        commands.filter(|((command, _), _)| !matches!(command, Command::Jump { .. }))
+    {
+        if let Some(place) = all.get_mut((*number as usize).wrapping_sub(1)) {
+            *place = Some(*times);
+        }
+    }
+    all
 }
 
 fn write_percentiles(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -208,7 +256,9 @@ fn write_percentiles(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result
     }
     writeln!(out, "\nms           {}", SHOWN.map(|q| format!("{:>10}", name_of(q))).join(" "))?;
     let rows = [("response", &run.response), ("service", &run.service), ("lag", &run.lag)];
-    for (name, summary) in rows {
+    // Without a schedule nothing can lag behind it.
+    let row_count = if finished.plan.is_open_loop() { 3 } else { 2 };
+    for (name, summary) in rows.into_iter().take(row_count) {
         let cells = SHOWN.map(|q| format!("{:>10}", cell(summary, q)));
         writeln!(out, "{name:<12} {}", cells.join(" "))?;
     }
@@ -399,6 +449,15 @@ fn percent_of(count: u64, total: u64) -> String {
         "n/a".to_owned()
     } else {
         format!("{:.3}%", 100.0 * count as f64 / total as f64)
+    }
+}
+
+/// As [`percent_of`], with the one decimal that pgbench gives shares of scripts.
+fn tenths_of(count: u64, total: u64) -> String {
+    if total == 0 {
+        "n/a".to_owned()
+    } else {
+        format!("{:.1}%", 100.0 * count as f64 / total as f64)
     }
 }
 

@@ -22,7 +22,8 @@ use super::protocol::{Input, write};
 use super::statement::{self, Messages};
 use super::transport::Transport;
 use crate::target::{
-    Progress, QueryMode, Request, RowSink, Session, Target, TargetError, TransactionStatus,
+    Progress, QueryMode, Request, RowSink, Session, SessionCalls, Target, TargetError,
+    TransactionStatus,
 };
 use crate::workload::script::{StatementId, Value, Workload};
 
@@ -59,6 +60,8 @@ struct PostgresSession {
     is_pipeline: bool,
     /// A request is under way whose end is to be reported.
     is_busy: bool,
+    /// How often what is waited for was changed.
+    changes: u64,
     shown: String,
 }
 
@@ -113,7 +116,7 @@ impl Target for PostgresTarget {
 
 impl PostgresSession {
     fn new(
-        transport: Transport,
+        mut transport: Transport,
         input: Input,
         shown: String,
         messages: Arc<Messages>,
@@ -123,6 +126,7 @@ impl PostgresSession {
             QueryMode::Prepared => workload.statements.len(),
             QueryMode::Simple | QueryMode::Extended => 0,
         };
+        transport.forget_calls();
         Self {
             interest: idle_interest(&transport),
             transport,
@@ -135,6 +139,7 @@ impl PostgresSession {
             token: None,
             is_pipeline: false,
             is_busy: false,
+            changes: 0,
             shown,
         }
     }
@@ -227,6 +232,7 @@ impl PostgresSession {
         }
         self.interest = interest;
         let Some(token) = self.token else { return Ok(()) };
+        self.changes += 1;
         readiness
             .modify(self.transport.descriptor(), token, interest)
             .map_err(|error| self.lost(error.to_string()))
@@ -234,7 +240,8 @@ impl PostgresSession {
 
     /// Has what is left unread reported again.
     #[cold]
-    fn ask_again(&self, readiness: &mut dyn Readiness) -> Result<(), TargetError> {
+    fn ask_again(&mut self, readiness: &mut dyn Readiness) -> Result<(), TargetError> {
+        self.changes += 1;
         match (self.interest, self.token) {
             (Interest::Arrival, Some(token)) => readiness
                 .modify(self.transport.descriptor(), token, self.interest)
@@ -413,6 +420,10 @@ impl Session for PostgresSession {
             true => Ok(self.finished()),
             false => Ok(Progress::Done),
         }
+    }
+
+    fn calls(&self) -> SessionCalls {
+        SessionCalls { changes: self.changes, ..self.transport.calls() }
     }
 
     fn transaction_status(&self) -> TransactionStatus {

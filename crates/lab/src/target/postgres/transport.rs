@@ -5,16 +5,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{RecvFlags, SendFlags};
 
+use crate::target::SessionCalls;
+
 /// A connected socket.
 pub(super) struct Transport {
     socket: OwnedFd,
     tls: Option<Box<rustls::ClientConnection>>,
+    calls: SessionCalls,
 }
 
 impl Transport {
     /// Takes a connected socket that does not block.
     pub(super) const fn plain(socket: OwnedFd) -> Self {
-        Self { socket, tls: None }
+        Self { socket, tls: None, calls: SessionCalls { sends: 0, receives: 0, changes: 0 } }
     }
 
     /// Starts TLS on top.
@@ -27,6 +30,16 @@ impl Transport {
         self.tls.as_deref()
     }
 
+    /// Counts calls from here on.
+    pub(super) const fn forget_calls(&mut self) {
+        self.calls = SessionCalls { sends: 0, receives: 0, changes: 0 };
+    }
+
+    /// How often the socket was written to and read from.
+    pub(super) const fn calls(&self) -> SessionCalls {
+        self.calls
+    }
+
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -37,9 +50,10 @@ impl Transport {
     /// `WouldBlock` where nothing is there.
     #[inline]
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut socket = RawSocket { socket: &self.socket, calls: &mut self.calls };
         match &mut self.tls {
-            None => RawSocket(&self.socket).read(buffer),
-            Some(tls) => read_tls(tls, &mut RawSocket(&self.socket), buffer),
+            None => socket.read(buffer),
+            Some(tls) => read_tls(tls, &mut socket, buffer),
         }
     }
 
@@ -49,10 +63,10 @@ impl Transport {
     /// `WouldBlock` where there is no room at all.
     #[inline]
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut socket = RawSocket { socket: &self.socket, calls: &mut self.calls };
         match &mut self.tls {
-            None => RawSocket(&self.socket).write(bytes),
+            None => socket.write(bytes),
             Some(tls) => {
-                let mut socket = RawSocket(&self.socket);
                 send_records(tls, &mut socket)?;
                 let taken = tls.writer().write(bytes)?;
                 match send_records(tls, &mut socket) {
@@ -73,10 +87,8 @@ impl Transport {
 
     /// Sends what TLS holds back; `WouldBlock` where there is no room.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        match &mut self.tls {
-            None => Ok(()),
-            Some(tls) => send_records(tls, &mut RawSocket(&self.socket)),
-        }
+        let mut socket = RawSocket { socket: &self.socket, calls: &mut self.calls };
+        self.tls.as_mut().map_or(Ok(()), |tls| send_records(tls, &mut socket))
     }
 
     /// Whether a read may return data though the socket itself has none.
@@ -90,7 +102,8 @@ impl Transport {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             // The session is over whether or not the other side learns it this way.
-            let _ = send_records(tls, &mut RawSocket(&self.socket));
+            let mut socket = RawSocket { socket: &self.socket, calls: &mut self.calls };
+            let _ = send_records(tls, &mut socket);
         }
     }
 }
@@ -102,13 +115,17 @@ impl std::fmt::Debug for Transport {
 }
 
 /// The socket itself.
-struct RawSocket<'a>(&'a OwnedFd);
+struct RawSocket<'a> {
+    socket: &'a OwnedFd,
+    calls: &'a mut SessionCalls,
+}
 
 impl Read for RawSocket<'_> {
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match rustix::net::recv(self.0, &mut *buffer, RecvFlags::DONTWAIT) {
+            self.calls.receives += 1;
+            match rustix::net::recv(self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
                 Ok((_, count)) => return Ok(count),
@@ -122,7 +139,8 @@ impl Write for RawSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match rustix::net::send(self.0, bytes, flags) {
+            self.calls.sends += 1;
+            match rustix::net::send(self.socket, bytes, flags) {
                 Err(rustix::io::Errno::INTR) => {}
                 result => return Ok(result?),
             }
