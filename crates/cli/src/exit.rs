@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | done; of `compare`: a verdict, and the primary measure has not become worse |
 //! | 1 | wrong usage, or the environment refused (no server, no space, no permission) |
-//! | 2 | the session or run is INVALID: it cannot carry a verdict |
+//! | 2 | the session or run is INVALID: it cannot carry a verdict; or a record was changed after it was written |
 //! | 3 | WORSE |
 //! | 4 | INCONCLUSIVE, and `--require-verdict` was given |
 //! | 130 | interrupted; results up to then are kept and marked incomplete |

@@ -56,6 +56,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if let [left, right] = &arguments.files[..] {
         let document = stored::compare(left, right, &arguments.flags)?;
         let directory = arguments.flags.out();
+        if let Some(directory) = directory {
+            refuse_occupied(directory)?;
+            make_directory(directory)?;
+        }
         return conclude(&document, directory, arguments.require_verdict);
     }
     let request = Request::read(&arguments)?;
@@ -71,8 +75,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         })?;
     let kept = request.file.to_toml().context("the experiment cannot be kept as TOML")?;
     let is_new = !directory.exists();
-    std::fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the results directory {}", directory.display()))?;
+    make_directory(&directory)?;
     store::replace_file(&directory, EXPERIMENT_FILE, |file| file.write_all(kept.as_bytes()))
         .with_context(|| format!("cannot write into {}", directory.display()))?;
     let mut progress = Progress::new(
@@ -120,7 +123,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let kept = format!("{} kept in {}", counted(document.runs.len(), "run"), directory.display());
     if end != End::Complete && session::complete_blocks(&document) == 0 {
         // Without a pair every table would be empty: one line says all there is.
-        write_files(&document, &directory);
+        if let Err(error) = report::write_files(&directory, &document) {
+            say(&format!("warning: {error}"));
+        }
         return match end {
             End::Failed(reason) => bail!("the session was cut off: {reason}; no pair, {kept}"),
             End::Complete | End::Interrupted => {
@@ -205,13 +210,7 @@ impl Request {
             .out
             .clone()
             .unwrap_or_else(|| session::default_directory(runtime.wall(), &self.plan.title));
-        if directory.join(store::SESSION_FILE).exists() {
-            bail!(
-                "{} holds a session already: name another directory with --out, or go on with it \
-                 by --extend",
-                directory.display()
-            );
-        }
+        refuse_occupied(&directory)?;
         if directory.join(EXPERIMENT_FILE).exists() {
             bail!(
                 "{} holds an {EXPERIMENT_FILE} already, which would be replaced: name another \
@@ -280,25 +279,34 @@ fn forget_if_empty(directory: &Path, is_new: bool) {
     }
 }
 
-/// Writes all files beside the record; the page for a browser, where that could be written. What can
-/// be said is said, also where the files cannot be.
-fn write_files(document: &SessionDocument, directory: &Path) -> Option<String> {
-    match report::write_files(directory, document) {
-        Ok(()) => Some(directory.join("report.html").display().to_string()),
-        Err(error) => {
-            say(&format!("warning: {error}"));
-            None
-        }
-    }
+fn make_directory(directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the results directory {}", directory.display()))
 }
 
-/// Writes all files, prints the verdict, and turns it into the exit status.
+/// The files of another session are not replaced.
+fn refuse_occupied(directory: &Path) -> anyhow::Result<()> {
+    if directory.join(store::SESSION_FILE).exists() {
+        bail!(
+            "{} holds a session already: name another directory with --out, or go on with it by \
+             --extend",
+            directory.display()
+        );
+    }
+    Ok(())
+}
+
+/// Writes all files, prints the verdict, and turns it into the exit status. What can be said is said, also
+/// where the files cannot be written; that is an error afterwards.
 fn conclude(
     document: &SessionDocument,
     directory: Option<&Path>,
     require_verdict: bool,
 ) -> anyhow::Result<Outcome> {
-    let page = directory.and_then(|directory| write_files(document, directory));
+    let files = directory.map(|directory| report::write_files(directory, document));
+    let page = directory
+        .filter(|_| matches!(files, Some(Ok(()))))
+        .map(|directory| directory.join("report.html").display().to_string());
     let stdout = std::io::stdout();
     let style = terminal_style(stdout.is_terminal());
     let mut out = BufWriter::new(stdout.lock());
@@ -307,6 +315,9 @@ fn conclude(
     {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         written => written.context("write to standard output")?,
+    }
+    if let Some(files) = files {
+        files.context("the files beside the record are not whole")?;
     }
     Ok(match document.analysis.as_ref().map(|analysis| analysis.comparison.verdict.kind) {
         Some(VerdictKind::Worse) => Outcome::Worse,

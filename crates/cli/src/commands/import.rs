@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use evenkeel_lab::experiment::document::{Arrival, Run, SessionDocument};
 use evenkeel_lab::experiment::import::{
-    Content, ImportedRun, SeventhColumn, Statement, group_by_run, logged_rate, read_run, to_session,
+    Content, SeventhColumn, Statement, group_by_run, read_run, to_session,
 };
 use evenkeel_lab::report::number;
 use evenkeel_lab::{experiment::store, report};
@@ -54,18 +54,27 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if arguments.out.join(store::SESSION_FILE).exists() {
         bail!("{} holds a session already: name another directory", arguments.out.display());
     }
-    let seventh = if arguments.retries { SeventhColumn::Retries } else { SeventhColumn::Lag };
+    let seventh = match (arguments.retries, arguments.rate) {
+        (true, Some(_)) => bail!(
+            "--retries says that pgbench ran without --rate, and -R that it had one: with both there are \
+             eight columns, which need no word"
+        ),
+        (true, None) => SeventhColumn::Retries,
+        (false, Some(_)) => SeventhColumn::Lag,
+        (false, None) => SeventhColumn::ByItsNumbers,
+    };
     let mut runs = Vec::new();
-    for (name, paths) in group_by_run(&arguments.logs) {
+    for (name, paths) in group_by_run(&arguments.logs)? {
         let run = read_run(&name, &paths, seventh)?;
         for remark in &run.remarks {
-            say(&format!("warning: {remark}"));
+            say(&format!("note: {remark}"));
         }
         let what = match &run.content {
             Content::Transactions { records, .. } => format!("{} transactions", records.len()),
-            Content::Intervals(intervals) => {
-                format!("{} intervals (no percentiles can be had from them)", intervals.len())
-            }
+            Content::Intervals { lines, step_s } => format!(
+                "{} intervals of {step_s} s (no percentiles can be had from them)",
+                lines.len()
+            ),
         };
         say(&format!("{name}: {what} in {} file(s)", paths.len()));
         runs.push(run);
@@ -81,17 +90,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         sampling_ratio: arguments.sampling_rate,
         primary: arguments.primary.clone(),
     };
-    if statement.rate_per_s.is_none()
-        && runs.iter().any(ImportedRun::has_lag)
-        && let Some(rate) = logged_rate(&runs, statement.sampling_ratio.unwrap_or(1.0))
+    let command = std::env::args().collect();
+    let document = to_session(&runs, &statement, command)?;
+    if let (None, Arrival::Poisson { rate_per_s }) =
+        (statement.rate_per_s, document.protocol.arrival)
     {
         say(&format!(
-            "note: the logs hold schedule lags, so pgbench ran with --rate: about {rate:.1} per \
+            "note: the logs hold schedule lags, so pgbench ran with --rate: about {rate_per_s:.1} per \
              second by the logs (-R says it exactly)"
         ));
     }
-    let command = std::env::args().collect();
-    let document = to_session(&runs, &statement, command);
     store::write_session(&arguments.out, &document)?;
     report::write_files(&arguments.out, &document).context("the files beside the record")?;
     summary(&document).context("write to standard output")?;

@@ -8,11 +8,15 @@ use anyhow::Context as _;
 use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
 use evenkeel_lab::experiment::store::{self, Seal};
 use evenkeel_lab::report::{self, html, markdown, terminal};
+use evenkeel_lab::statistics::gates;
 
 use crate::exit::Outcome;
 
 /// Render a stored session again
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit status: 0 done, 1 usage or environment, 2 INVALID, or the record was changed after it was
+written, 3 WORSE.")]
 pub(crate) struct Arguments {
     /// Session directory, or the path of its session.json
     #[arg(value_name = "DIR")]
@@ -43,9 +47,8 @@ enum Format {
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let mut stored = store::read_session(&arguments.session)?;
     remark(stored.seal)?;
-    if stored.seal == Seal::Altered && arguments.format != Format::Json {
-        // What is rendered travels on without this terminal's warning.
-        stored.document.title = format!("[ALTERED RECORD] {}", stored.document.title);
+    if stored.seal == Seal::Altered {
+        altered(&mut stored.document, "this record");
     }
     let document = &stored.document;
     match &arguments.out {
@@ -76,7 +79,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             }
         }
     }
-    Ok(outcome(document))
+    Ok(if stored.seal == Seal::Altered { Outcome::Invalid } else { outcome(document) })
+}
+
+/// Voids a record of which `what` was changed after it was written. What is rendered travels on without
+/// this terminal's warning, so it carries its own.
+pub(crate) fn altered(document: &mut SessionDocument, what: &str) {
+    document.title = format!("[ALTERED RECORD] {}", document.title);
+    let reason = format!("{what} was changed after it was written: its checksum does not agree");
+    gates::void(document, "record", &reason);
 }
 
 /// How a terminal wants its text, by the usual environment variables.

@@ -234,19 +234,21 @@ fn a_setting_that_the_server_does_not_know_ends_the_session_before_any_run() {
     assert!(leaves_nothing("-refused"));
 }
 
-/// A stored session of four runs of pgbench, each transaction about `each_us` long.
-fn imported(scratch: &Path, name: &str, each_us: u64) -> String {
+/// A stored session of four runs of pgbench of three seconds, each transaction about `each_us` long.
+/// With a lag, they followed a schedule.
+fn imported(scratch: &Path, name: &str, each_us: u64, lag_us: u64) -> String {
     let mut words = vec!["import".to_owned(), "--out".to_owned()];
     let out = scratch.join(name).display().to_string();
     words.push(out.clone());
     for run in 0..4_u64 {
         let log = scratch.join(format!("{name}_log.{run}"));
         let each_us = each_us + 7 * run;
-        let lines: String = (1..=300)
+        let lines: String = (1..=3_000_000 / each_us)
             .map(|n| {
                 let end_us = n * each_us;
                 let (s, us) = (1_600_000_000 + end_us / 1_000_000, end_us % 1_000_000);
-                format!("0 {n} {each_us} 0 {s} {us}\n")
+                let lag = if lag_us > 0 { format!(" {lag_us}") } else { String::new() };
+                format!("0 {n} {each_us} 0 {s} {us}{lag}\n")
             })
             .collect();
         std::fs::write(&log, lines).unwrap();
@@ -255,16 +257,81 @@ fn imported(scratch: &Path, name: &str, each_us: u64) -> String {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let Output { status, stdout, stderr } = evenkeel(&words);
     assert!(status.success(), "{}", text(&stderr));
-    assert!(text(&stdout).contains("run 4: 300 transactions"), "{}", text(&stdout));
+    assert!(text(&stdout).contains("run 4: "), "{}", text(&stdout));
     out
+}
+
+#[test]
+fn stored_runs_that_were_not_measured_alike_are_invalid_and_the_condition_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let closed = imported(scratch.path(), "closed", 10_000, 0);
+    let slower = imported(scratch.path(), "slower", 13_000, 0);
+    let open = imported(scratch.path(), "open", 10_000, 500);
+    for other in [&slower, &open] {
+        let Output { status, stdout, .. } = evenkeel(&["compare", &closed, other]);
+        let is_alike = other == &slower;
+        assert_eq!(status.code(), Some(if is_alike { 3 } else { 2 }), "{}", text(&stdout));
+        let said = text(&stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(said.contains("not measured alike: arrival"), !is_alike, "{said}");
+    }
+}
+
+#[test]
+fn flags_that_say_how_to_measure_are_not_passed_over_for_stored_runs() {
+    let scratch = tempfile::tempdir().unwrap();
+    let fast = imported(scratch.path(), "fast", 10_000, 0);
+    let Output { status, stderr, .. } = evenkeel(&["compare", &fast, &fast, "--clients", "8"]);
+    assert_eq!(status.code(), Some(1));
+    assert!(text(&stderr).contains("only --primary"), "{}", text(&stderr));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_no_success() {
+    let scratch = tempfile::tempdir().unwrap();
+    let fast = imported(scratch.path(), "fast", 10_000, 0);
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let below = file.join("out").display().to_string();
+    for (out, expected) in [(&below, "cannot make"), (&fast, "holds a session already")] {
+        let Output { status, stderr, .. } = evenkeel(&["compare", &fast, &fast, "--out", out]);
+        assert_eq!(status.code(), Some(1), "{out}");
+        assert!(text(&stderr).contains(expected), "{}", text(&stderr));
+    }
+    let deep = scratch.path().join("missing/dir/..").display().to_string();
+    let Output { status, stderr, .. } = evenkeel(&["compare", &fast, &fast, "--out", &deep]);
+    assert_eq!(status.code(), Some(0), "{}", text(&stderr));
+    assert!(scratch.path().join("missing/report.html").is_file());
+}
+
+#[test]
+fn a_record_that_was_edited_is_void_in_every_output_and_in_the_exit_status() {
+    let scratch = tempfile::tempdir().unwrap();
+    let fast = imported(scratch.path(), "fast", 10_000, 0);
+    let record = Path::new(&fast).join("session.json");
+    let original = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, original.replacen("\"fast\"", "\"fest\"", 1)).unwrap();
+    let other = imported(scratch.path(), "other", 13_000, 0);
+    for words in [
+        &["report", &fast][..],
+        &["report", &fast, "--format", "markdown"],
+        &["report", &fast, "--format", "html"],
+        &["report", &fast, "--format", "json"],
+        &["compare", &fast, &other],
+        &["compare", &other, &fast],
+    ] {
+        let Output { status, stdout, .. } = evenkeel(words);
+        assert_eq!(status.code(), Some(2), "{words:?}");
+        let said = text(&stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("changed after it was written"), "{words:?}: {said}");
+    }
 }
 
 #[test]
 fn every_verdict_has_the_exit_status_that_scripts_are_promised() {
     let scratch = tempfile::tempdir().unwrap();
-    let fast = imported(scratch.path(), "fast", 10_000);
-    let slow = imported(scratch.path(), "slow", 13_000);
-    let like = imported(scratch.path(), "like", 10_003);
+    let fast = imported(scratch.path(), "fast", 10_000, 0);
+    let slow = imported(scratch.path(), "slow", 13_000, 0);
+    let like = imported(scratch.path(), "like", 10_003, 0);
     let status = |arguments: &[&str]| {
         let Output { status, stdout, stderr } = evenkeel(arguments);
         (status.code(), format!("{}{}", text(&stdout), text(&stderr)))

@@ -1,5 +1,6 @@
 //! An experiment from the question to the record.
 
+pub mod conditions;
 pub mod design;
 pub mod difference;
 pub mod document;

@@ -32,9 +32,23 @@ pub fn verdict(document: &SessionDocument) -> Statement {
     let sentence = if kind == VerdictKind::Invalid {
         invalid_sentence(analysis)
     } else {
-        comparison_sentence(document, analysis, comparison)
+        let sentence = comparison_sentence(document, analysis, comparison);
+        match disturbance(analysis) {
+            Some(disturbance) => format!("{sentence}; DISTURBED: {disturbance}"),
+            None => sentence,
+        }
     };
     Statement { word: verdict_word(kind), sentence, tone: verdict_tone(kind) }
+}
+
+/// What the machine did besides, where that is more than the intervals show: whoever reads the verdict
+/// alone must read it too.
+fn disturbance(analysis: &Analysis) -> Option<&str> {
+    let gate = analysis
+        .gates
+        .iter()
+        .find(|gate| gate.name == "host" && gate.status == GateStatus::Warned)?;
+    Some(&gate.text)
 }
 
 /// What qualifies the verdict: the control arm, what became worse, what the session cannot carry.

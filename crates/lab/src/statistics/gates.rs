@@ -2,9 +2,12 @@
 
 use super::compare::pairs;
 use super::finite::total;
-use super::sign_flip::median;
-use super::{overload, steady};
-use crate::experiment::document::{Arrival, Counts, Gate, GateStatus, Run, SessionDocument};
+use super::verdict::inconclusive;
+use super::{host, overload, steady};
+use crate::experiment::conditions;
+use crate::experiment::document::{
+    Arrival, Counts, Gate, GateStatus, Run, SessionDocument, Verdict, VerdictKind,
+};
 
 /// The driver's own lateness, as a share of the median response, from which it is at fault.
 const DRIVER_LAG_SHARE_MAX: f64 = 0.1;
@@ -16,10 +19,6 @@ const FAILED_RATIO_MAX: f64 = 0.05;
 const FAILED_RATIO_DIFFERENCE_MAX: f64 = 0.01;
 /// Largest step of the wall clock against the monotonic clock.
 const CLOCK_JUMP_MAX_NS: u64 = 1_000_000;
-/// Share of CPU time taken by the hypervisor.
-const STEAL_RATIO_MAX: f64 = 0.05;
-/// CPUs' worth of foreign load, as a share of the machine's.
-const FOREIGN_RATIO_MAX: f64 = 0.25;
 /// Free space below which a file system behaves otherwise.
 const DISK_FREE_MIN_BYTES: u64 = 256 << 20;
 /// Transactions below which there is nothing to judge.
@@ -44,6 +43,7 @@ pub fn all(document: &SessionDocument) -> Vec<Gate> {
         errors(document, &runs),
         clients(&runs),
         clock(&runs),
+        conditions(document),
         settings(document),
         data(&runs),
         steady::gate(document, &runs),
@@ -52,13 +52,13 @@ pub fn all(document: &SessionDocument) -> Vec<Gate> {
         identity(document, &runs),
         restart(&runs),
         disk(&runs),
-        host(document, &runs),
+        host::gate(document, &runs),
         thermal(document, &runs),
         little(document, &runs),
     ]
 }
 
-fn gate(name: &str, status: GateStatus, text: impl Into<String>) -> Gate {
+pub(super) fn gate(name: &str, status: GateStatus, text: impl Into<String>) -> Gate {
     Gate { name: name.to_owned(), status, text: text.into() }
 }
 
@@ -67,7 +67,7 @@ fn decided(name: &str, holds: bool, text: impl Into<String>) -> Gate {
     gate(name, if holds { GateStatus::Passed } else { GateStatus::Failed }, text)
 }
 
-fn not_applicable(name: &str, why: &str) -> Gate {
+pub(super) fn not_applicable(name: &str, why: &str) -> Gate {
     gate(name, GateStatus::NotApplicable, why)
 }
 
@@ -140,7 +140,7 @@ fn driver_busy(runs: &[&Run]) -> Gate {
 }
 
 /// What a record holds for a share or a number of CPUs, where it can be one.
-fn share_of(value: Option<f64>) -> Option<f64> {
+pub(super) fn share_of(value: Option<f64>) -> Option<f64> {
     value.filter(|value| (0.0..1e6).contains(value))
 }
 
@@ -198,12 +198,49 @@ fn clock(runs: &[&Run]) -> Gate {
     }
 }
 
+/// Voids what was concluded, for a reason that lies in the record as a whole. Where nothing was concluded,
+/// the record is marked incomplete for it.
+pub fn void(document: &mut SessionDocument, name: &str, reason: &str) {
+    let Some(analysis) = &mut document.analysis else {
+        document.incomplete = Some(reason.to_owned());
+        return;
+    };
+    analysis.gates.insert(0, gate(name, GateStatus::Failed, reason));
+    for comparison in std::iter::once(&mut analysis.comparison).chain(&mut analysis.further) {
+        comparison.verdict = Verdict {
+            kind: VerdictKind::Invalid,
+            ..inconclusive(vec![format!("{name}: {reason}")], None)
+        };
+    }
+}
+
+/// Stored runs of other conditions are not compared: those differ by more than any patch.
+fn conditions(document: &SessionDocument) -> Gate {
+    let differing: Vec<String> = document
+        .differences
+        .iter()
+        .filter_map(|difference| {
+            let what = difference.what.strip_prefix(conditions::PREFIX)?;
+            let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+            let (left, right) = (shown(&difference.baseline), shown(&difference.other));
+            Some(format!("{what} ({left} against {right})"))
+        })
+        .collect();
+    if differing.is_empty() {
+        let why = "runs of one session, or stored runs of the same conditions";
+        return gate("conditions", GateStatus::Passed, why);
+    }
+    let text = format!("not measured alike: {}", differing.join(", "));
+    gate("conditions", GateStatus::Failed, text)
+}
+
 fn settings(document: &SessionDocument) -> Gate {
     let undeclared: Vec<&str> = document
         .differences
         .iter()
         .filter(|difference| !difference.is_declared)
         .map(|difference| difference.what.as_str())
+        .filter(|what| !what.starts_with(conditions::PREFIX))
         .collect();
     if document.arms.iter().all(|arm| arm.captured_settings.is_empty()) {
         return not_applicable("settings", "the arms have no settings that were captured");
@@ -355,25 +392,6 @@ fn disk(runs: &[&Run]) -> Gate {
             decided("disk", free >= DISK_FREE_MIN_BYTES, text)
         }
     }
-}
-
-fn host(document: &SessionDocument, runs: &[&Run]) -> Gate {
-    let steal = runs.iter().filter_map(|run| share_of(run.host.steal_ratio)).fold(None, max_of);
-    let foreign: Vec<f64> = runs.iter().filter_map(|run| share_of(run.host.foreign_cpus)).collect();
-    let cpus = f64::from(document.machine.cpu_count.unwrap_or(1));
-    let foreign = median(&foreign).map(|foreign| foreign / cpus);
-    if steal.is_none() && foreign.is_none() {
-        return not_applicable("host", "the machine's load is not known");
-    }
-    let text = format!(
-        "steal at most {}, foreign load {} of the CPUs",
-        steal.map_or_else(|| "n/a".to_owned(), |ratio| format!("{:.1}%", ratio * 100.0)),
-        foreign.map_or_else(|| "n/a".to_owned(), |ratio| format!("{:.0}%", ratio * 100.0)),
-    );
-    // Noise widens the intervals by itself; only load that is no noise any more breaks the gate.
-    let quiet =
-        steal.unwrap_or(0.0) <= STEAL_RATIO_MAX && foreign.unwrap_or(0.0) <= FOREIGN_RATIO_MAX;
-    gate("host", if quiet { GateStatus::Passed } else { GateStatus::Warned }, text)
 }
 
 /// Heat slows one run and not another, at the worst one arm's; a count is the only sign of it.

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod exceedance;
 mod finite;
 pub mod gates;
+mod host;
 pub mod max_t;
 pub mod measure;
 pub mod noise;
@@ -157,7 +158,7 @@ fn comparison(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 #[cfg(test)]
 mod hostile;

@@ -81,7 +81,7 @@ pub(super) fn run(arm: u32, block: u32) -> Run {
 }
 
 /// A session of `pairs` pairs of [`run`]s, throughput deciding with a margin of 2%.
-pub(super) fn session(pairs: u32) -> SessionDocument {
+pub(crate) fn session(pairs: u32) -> SessionDocument {
     let arm = |name: &str, role| Arm {
         name: name.to_owned(),
         role,

@@ -207,6 +207,11 @@ impl Flags {
         self.primary.as_deref()
     }
 
+    /// The least change that matters, where a flag says so.
+    pub(super) fn margin(&self) -> Option<f64> {
+        self.margin
+    }
+
     /// The flags as if they stood in a file.
     pub(super) fn to_file(&self) -> anyhow::Result<ExperimentFile> {
         let list = |values: &[String]| (!values.is_empty()).then(|| OneOrMany(values.to_vec()));

@@ -3,16 +3,34 @@
 use std::path::Path;
 
 use anyhow::bail;
-use evenkeel_lab::experiment::difference;
 use evenkeel_lab::experiment::document::{ArmRole, Run, SessionDocument};
-use evenkeel_lab::experiment::store::{self, Seal};
+use evenkeel_lab::experiment::file::ExperimentFile;
+use evenkeel_lab::experiment::store;
+use evenkeel_lab::experiment::{conditions, difference};
 use evenkeel_lab::statistics;
+
+use crate::commands::report::altered;
 
 use super::flags::Flags;
 
 /// One document of both: the runs of the first arm of each.
 pub(super) fn compare(left: &Path, right: &Path, flags: &Flags) -> anyhow::Result<SessionDocument> {
-    let (baseline, contender) = (read(left)?, read(right)?);
+    refuse_what_cannot_apply(flags)?;
+    let (baseline, left_altered) = read(left)?;
+    let (contender, right_altered) = read(right)?;
+    let conditions = conditions::between(&baseline, &contender);
+    if conditions.is_empty()
+        && flags.primary().is_none()
+        && baseline.protocol.primary != contender.protocol.primary
+    {
+        bail!(
+            "{} is decided by {} and {} by {}: say which decides with --primary",
+            left.display(),
+            baseline.protocol.primary,
+            right.display(),
+            contender.protocol.primary
+        );
+    }
     let mut document = baseline.clone();
     document.title = format!("{} against {} (stored)", right.display(), left.display());
     document.command = ["evenkeel", "compare"]
@@ -58,21 +76,52 @@ pub(super) fn compare(left: &Path, right: &Path, flags: &Flags) -> anyhow::Resul
     if let Some(primary) = flags.primary() {
         primary.clone_into(&mut document.protocol.primary);
     }
+    if let Some(margin) = flags.margin() {
+        if !(margin > 0.0 && margin < 1.0) {
+            bail!("--margin is a ratio between 0 and 1: write 0.05 where 5% is meant");
+        }
+        document.protocol.margin_ratio = margin;
+    }
+    // What either session was lenient about by declaration, the other was not.
+    document.protocol.expects_saturation =
+        baseline.protocol.expects_saturation && contender.protocol.expects_saturation;
+    document.protocol.is_quick = baseline.protocol.is_quick || contender.protocol.is_quick;
     document.differences = difference::between(&document.arms, &[]);
+    document.differences.extend(conditions);
     document.analysis = Some(statistics::analyse_unpaired(&document));
+    let altered_paths: Vec<String> = [(left, left_altered), (right, right_altered)]
+        .into_iter()
+        .filter(|(_, is_altered)| *is_altered)
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    if !altered_paths.is_empty() {
+        altered(&mut document, &altered_paths.join(" and "));
+    }
     Ok(document)
 }
 
-fn read(path: &Path) -> anyhow::Result<SessionDocument> {
-    let stored = store::read_session(path)?;
-    let mut document = stored.document;
-    if stored.seal == Seal::Altered {
-        document.title = format!("[ALTERED RECORD] {}", document.title);
-        super::say(&format!(
-            "warning: {} was changed after it was written: its checksum does not agree",
-            path.display()
-        ));
+/// A flag that says how to measure cannot apply to what was measured already, and is not passed over.
+fn refuse_what_cannot_apply(flags: &Flags) -> anyhow::Result<()> {
+    let given = flags.to_file()?;
+    let applicable = ExperimentFile {
+        out: given.out.clone(),
+        primary: given.primary.clone(),
+        margin: given.margin,
+        ..ExperimentFile::default()
+    };
+    if given != applicable {
+        bail!(
+            "stored sessions were measured already: only --primary, --margin, --out and \
+             --require-verdict apply to their comparison"
+        );
     }
+    Ok(())
+}
+
+/// The record, and whether it was changed after it was written.
+fn read(path: &Path) -> anyhow::Result<(SessionDocument, bool)> {
+    let stored = store::read_session(path)?;
+    let document = stored.document;
     let complete = document.runs.iter().filter(|run| run.incomplete.is_none()).count();
     if complete == 0 {
         bail!("{}: holds no complete run", path.display());
@@ -85,5 +134,5 @@ fn read(path: &Path) -> anyhow::Result<SessionDocument> {
             document.arms[0].name
         ));
     }
-    Ok(document)
+    Ok((document, stored.seal == store::Seal::Altered))
 }

@@ -5,7 +5,7 @@
 pub struct AggregateLine {
     /// Its start, seconds since 1970.
     pub start_s: u64,
-    /// Transactions that ended in it.
+    /// Transactions that committed in it.
     pub count: u64,
     /// Sum of times.
     pub sum_us: f64,
@@ -32,6 +32,24 @@ pub struct AggregateLine {
 }
 
 impl AggregateLine {
+    /// Transactions that failed for good.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.serialization_failures.saturating_add(self.deadlocks).saturating_add(self.other_errors)
+    }
+
+    /// Those that were begun.
+    #[must_use]
+    pub fn started(&self) -> u64 {
+        self.count.saturating_add(self.failed())
+    }
+
+    /// Those that were begun or skipped.
+    #[must_use]
+    pub fn planned(&self) -> u64 {
+        self.started().saturating_add(self.skipped)
+    }
+
     /// Adds the same interval of another thread.
     pub(super) fn add(&mut self, other: &Self) -> Result<(), String> {
         let sum = |left: u64, right: u64| {
@@ -98,6 +116,12 @@ pub(super) fn parse_columns(columns: &[&str]) -> Result<AggregateLine, String> {
         serialization_failures: whole(13)?,
         deadlocks: whole(14)?,
         other_errors: whole(15)?,
+    };
+    let line = if columns.len() == 11 {
+        // Before version 15 those skipped are counted among all (pgbench.c, `accumStats`).
+        AggregateLine { count: line.count.saturating_sub(line.skipped), ..line }
+    } else {
+        line
     };
     if line.min_us > line.max_us {
         return Err(format!("the least time {} is above the largest {}", line.min_us, line.max_us));

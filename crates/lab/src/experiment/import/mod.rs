@@ -9,14 +9,20 @@
 //!
 //! 1. The epoch is the transaction's end. Its time is counted from the schedule where there is a
 //!    rate, so planned = end - time, start = planned + lag.
-//! 2. Seven columns are ambiguous since version 15: the last is the lag or the retries. It is the
-//!    lag unless the caller says otherwise, and a lag longer than its transaction is an error.
-//! 3. The files of one run are its threads' (`pgbench_log.123`, `pgbench_log.123.1`, ...).
-//! 4. A wrong line is an error with file and line. A last line without its end is what a killed
+//! 2. Seven columns are ambiguous since version 15: the last is the lag or the retries. Unless the caller
+//!    says which, the share of zeros tells them apart; a lag longer than its transaction is an error.
+//! 3. The files of one run are its threads' (`pgbench_log.123`, `pgbench_log.123.1`, ...). One that is
+//!    missing is an error.
+//! 4. The first interval of an aggregate log begins with the run, not with its second: it is shorter than
+//!    the others by an unknown part, and is left out.
+//! 5. Each client numbers its transactions, so a log that holds a sample of them shows it.
+//! 6. A wrong line is an error with file and line. A last line without its end is what a killed
 //!    pgbench leaves: it is dropped, and said so.
 
 mod aggregate;
+mod layout;
 mod session;
+mod threads;
 mod transactions;
 
 use std::collections::BTreeMap;
@@ -24,10 +30,11 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 pub use aggregate::{AggregateLine, parse_line as parse_aggregate_line};
-pub use session::{Statement, logged_rate, to_session};
+pub use session::{Statement, to_session};
+pub use threads::group_by_run;
 pub use transactions::{LogLine, SeventhColumn, parse_line as parse_transaction_line};
 
-use crate::measure::record::TransactionRecord;
+use crate::measure::record::{Outcome, TransactionRecord};
 
 /// The log of one run, its threads' files together.
 #[derive(Clone, Debug)]
@@ -38,6 +45,10 @@ pub struct ImportedRun {
     pub origin_unix_ns: i64,
     /// What the log held.
     pub content: Content,
+    /// Whether pgbench ran with `--rate`: the log has lags.
+    pub has_schedule: bool,
+    /// The share of transactions that the log holds; 1 unless pgbench ran with `--sampling-rate`.
+    pub sample_ratio: f64,
     /// Things worth saying to the reader.
     pub remarks: Vec<String>,
 }
@@ -53,7 +64,12 @@ pub enum Content {
         duration_ns: u64,
     },
     /// One line an interval; threads added up.
-    Intervals(Vec<AggregateLine>),
+    Intervals {
+        /// Whole ones that all threads hold, in order.
+        lines: Vec<AggregateLine>,
+        /// Length of each.
+        step_s: u64,
+    },
 }
 
 /// What is wrong with a log, and where.
@@ -85,16 +101,6 @@ pub enum ImportError {
 /// No line of pgbench's is longer; a longer one is another kind of file.
 const LINE_BYTES_MAX: u64 = 4096;
 
-/// Groups files by run: `prefix.PID` and `prefix.PID.THREAD` belong together.
-#[must_use]
-pub fn group_by_run(paths: &[PathBuf]) -> BTreeMap<String, Vec<PathBuf>> {
-    let mut groups = BTreeMap::<String, Vec<PathBuf>>::new();
-    for path in paths {
-        groups.entry(run_name(path)).or_default().push(path.clone());
-    }
-    groups
-}
-
 /// Reads the files of one run.
 ///
 /// # Errors
@@ -108,31 +114,27 @@ pub fn read_run(
         seventh,
         lines: Vec::new(),
         intervals: BTreeMap::new(),
+        last_start_s: None,
+        firsts_s: Vec::new(),
         remarks: Vec::new(),
         columns: None,
     };
     for path in paths {
+        reader.last_start_s = None;
         reader.read(path)?;
     }
     reader.finish(name)
 }
 
-fn run_name(path: &Path) -> String {
-    let name = path.display().to_string();
-    let numeric = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match name.rsplit_once('.') {
-        Some((before, thread)) if numeric(thread) => match before.rsplit_once('.') {
-            Some((_, process)) if numeric(process) => before.to_owned(),
-            _ => name,
-        },
-        _ => name,
-    }
-}
-
 struct Reader {
     seventh: SeventhColumn,
     lines: Vec<LogLine>,
-    intervals: BTreeMap<u64, AggregateLine>,
+    /// By their start: the threads' sum, and how many of them hold it.
+    intervals: BTreeMap<u64, (AggregateLine, usize)>,
+    /// Of the interval read last from the file being read.
+    last_start_s: Option<u64>,
+    /// Of the first interval of each file.
+    firsts_s: Vec<u64>,
     remarks: Vec<String>,
     /// Of the first line read: all lines of a run are alike, since its options were.
     columns: Option<(Kind, usize)>,
@@ -199,12 +201,25 @@ impl Reader {
             }
             Kind::Aggregate => {
                 let line = aggregate::parse_columns(&columns)?;
+                match self.last_start_s.replace(line.start_s) {
+                    None => self.firsts_s.push(line.start_s),
+                    Some(last) if last >= line.start_s => {
+                        return Err(format!(
+                            "the interval {} does not follow the one above ({last}): logs of several \
+                             runs in one?",
+                            line.start_s
+                        ));
+                    }
+                    Some(_) => {}
+                }
                 match self.intervals.entry(line.start_s) {
                     std::collections::btree_map::Entry::Occupied(mut entry) => {
-                        entry.get_mut().add(&line)?;
+                        let (sum, threads) = entry.get_mut();
+                        sum.add(&line)?;
+                        *threads += 1;
                     }
                     std::collections::btree_map::Entry::Vacant(entry) => {
-                        entry.insert(line);
+                        entry.insert((line, 1));
                     }
                 }
             }
@@ -213,26 +228,97 @@ impl Reader {
     }
 
     fn finish(self, name: &str) -> Result<ImportedRun, ImportError> {
-        let Self { mut lines, intervals, remarks, .. } = self;
-        if let Some(first) = intervals.values().next() {
-            let origin_unix_ns =
-                i64::try_from(u128::from(first.start_s) * 1_000_000_000).unwrap_or(i64::MAX);
-            return Ok(ImportedRun {
-                name: name.to_owned(),
-                origin_unix_ns,
-                content: Content::Intervals(intervals.into_values().collect()),
-                remarks,
-            });
+        match self.columns {
+            Some((Kind::Aggregate, count)) => self.finish_intervals(name, count),
+            Some((Kind::Transactions, count)) => self.finish_transactions(name, count),
+            None => Err(ImportError::Whole(format!(
+                "{name}: the log holds no transaction: nothing can be said about it"
+            ))),
+        }
+    }
+
+    fn finish_intervals(self, name: &str, columns: usize) -> Result<ImportedRun, ImportError> {
+        let Self { intervals, firsts_s, mut remarks, .. } = self;
+        let threads = firsts_s.len();
+        let begun_s = firsts_s.into_iter().max().unwrap_or(0);
+        let starts: Vec<u64> = intervals.keys().copied().collect();
+        let step_s = starts.windows(2).map(|two| two[1] - two[0]).min().unwrap_or(1);
+        let all = intervals.len();
+        // Threads end within one interval of each other, so a last one that not all hold is a part too.
+        let lines: Vec<AggregateLine> = intervals
+            .into_values()
+            .filter(|(line, held)| line.start_s > begun_s && *held == threads)
+            .map(|(line, _)| line)
+            .collect();
+        let Some(first) = lines.first() else {
+            return Err(ImportError::Whole(format!(
+                "{name}: the log holds no whole interval: its first begins with the run and not with its \
+                 second, so its length is not known; a second one is needed"
+            )));
+        };
+        if lines.windows(2).any(|two| two[1].start_s - two[0].start_s != step_s) {
+            return Err(ImportError::Whole(format!(
+                "{name}: intervals are missing, or are not the same in the files of all threads"
+            )));
+        }
+        remarks.push(format!(
+            "{name}: {} of {all} intervals are left out: the first begins with the run and not with its \
+             second, and is shorter than the others",
+            all - lines.len()
+        ));
+        Ok(ImportedRun {
+            name: name.to_owned(),
+            origin_unix_ns: i64::try_from(u128::from(first.start_s) * 1_000_000_000)
+                .unwrap_or(i64::MAX),
+            // Since version 15 all columns are there, and lags are 0 without a rate.
+            has_schedule: matches!(columns, 10 | 11)
+                || lines.iter().any(|line| line.sum_lag_us > 0.0),
+            sample_ratio: 1.0,
+            content: Content::Intervals { lines, step_s },
+            remarks,
+        })
+    }
+
+    fn finish_transactions(self, name: &str, columns: usize) -> Result<ImportedRun, ImportError> {
+        let Self { mut lines, mut remarks, seventh, .. } = self;
+        let whole = |reason: String| ImportError::Whole(format!("{name}: {reason}"));
+        let mut has_schedule = columns == 8;
+        if columns == 7 {
+            let found = layout::seventh_column(&lines);
+            let seventh = match (seventh, found) {
+                (SeventhColumn::Lag, Ok(SeventhColumn::Retries)) => {
+                    return Err(whole(
+                        "the seventh column is 0 in most lines, so it holds retries and not the lags of \
+                         a schedule: pgbench ran without --rate (leave out -R)"
+                            .to_owned(),
+                    ));
+                }
+                (SeventhColumn::ByItsNumbers, Ok(SeventhColumn::Retries)) => {
+                    remarks.push(format!(
+                        "{name}: the seventh column is taken for the number of retries: most are 0"
+                    ));
+                    for line in &mut lines {
+                        line.retries = u32::try_from(line.lag_us).unwrap_or(u32::MAX);
+                        line.lag_us = 0;
+                        if line.outcome != Outcome::Committed {
+                            line.response_us = 0;
+                        }
+                    }
+                    SeventhColumn::Retries
+                }
+                (SeventhColumn::ByItsNumbers, found) => found.map_err(whole)?,
+                (stated, _) => stated,
+            };
+            has_schedule = seventh == SeventhColumn::Lag;
         }
         lines.sort_unstable_by_key(|line| line.end_unix_us);
         let (Some(origin_us), Some(last_us)) = (
             lines.iter().map(LogLine::planned_unix_us).min(),
             lines.iter().map(|line| line.end_unix_us).max(),
         ) else {
-            return Err(ImportError::Whole(format!(
-                "{name}: the log holds no transaction: nothing can be said about it"
-            )));
+            return Err(whole("the log holds no transaction: nothing can be said about it".into()));
         };
+        let sample_ratio = layout::sample_ratio(&lines).map_err(whole)?;
         let nanos = |us: u64| us.saturating_sub(origin_us).saturating_mul(1000);
         let records = lines
             .iter()
@@ -251,6 +337,8 @@ impl Reader {
             name: name.to_owned(),
             origin_unix_ns: i64::try_from(origin_us.saturating_mul(1000)).unwrap_or(i64::MAX),
             content: Content::Transactions { records, duration_ns: nanos(last_us) },
+            has_schedule,
+            sample_ratio,
             remarks,
         })
     }
@@ -280,7 +368,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::measure::record::Outcome;
 
     fn read(text: &str, seventh: SeventhColumn) -> Result<ImportedRun, ImportError> {
         let scratch = tempfile::tempdir().unwrap();
@@ -292,7 +379,7 @@ mod tests {
     fn records(run: ImportedRun) -> (Vec<TransactionRecord>, u64) {
         match run.content {
             Content::Transactions { records, duration_ns } => (records, duration_ns),
-            Content::Intervals(_) => panic!("not a transaction log"),
+            Content::Intervals { .. } => panic!("not a transaction log"),
         }
     }
 
@@ -365,9 +452,11 @@ mod tests {
             "1649114136 5815 27552565 177846919143 1078 21716 0 0 0 0 0 1 2 3 4 5",
         ];
         for text in cases {
-            let run = read(&format!("{text}\n"), SeventhColumn::Lag).unwrap();
-            let Content::Intervals(intervals) = run.content else { panic!("{text}") };
-            assert_eq!((intervals[0].count, intervals[0].max_us), (5815, 21716));
+            let next = text.replace("1649114136", "1649114137");
+            let run = read(&format!("{text}\n{next}\n"), SeventhColumn::default()).unwrap();
+            let Content::Intervals { lines, .. } = run.content else { panic!("{text}") };
+            let skipped = if text.ends_with("3 2") { 2 } else { 0 };
+            assert_eq!((lines[0].count, lines[0].max_us), (5815 - skipped, 21716));
         }
     }
 
@@ -399,11 +488,49 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_runs_threads_belong_together() {
-        let paths = ["d/pgbench_log.12", "d/pgbench_log.12.1", "d/pgbench_log.13", "x.log"];
-        let groups = group_by_run(&paths.map(PathBuf::from));
-        let sizes: Vec<usize> = groups.values().map(Vec::len).collect();
-        assert_eq!(sizes, [2, 1, 1]);
+    fn the_first_interval_is_not_counted_since_it_began_before_the_run() {
+        let scratch = tempfile::tempdir().unwrap();
+        // As pgbench 15 writes them: the run begins within the first second, its second thread in the next.
+        let files = [
+            (
+                "log.1",
+                "1600000000 5 500 0 100 100\n1600000001 10 1000 0 100 100\n\
+                 1600000002 11 1100 0 100 100\n",
+            ),
+            ("log.1.1", "1600000001 3 300 0 100 100\n1600000002 12 1200 0 100 100\n"),
+        ];
+        let paths = files.map(|(name, text)| {
+            std::fs::write(scratch.path().join(name), text).unwrap();
+            scratch.path().join(name)
+        });
+        let run = read_run("run", &paths, SeventhColumn::default()).unwrap();
+        let Content::Intervals { lines, step_s } = run.content else { panic!() };
+        assert_eq!((lines.len(), lines[0].count, step_s), (1, 11 + 12, 1), "{lines:?}");
+        assert!(run.remarks[0].contains("2 of 3 intervals are left out"), "{:?}", run.remarks);
+        let one = read("1600000000 5 500 0 100 100\n", SeventhColumn::default());
+        assert!(one.unwrap_err().to_string().contains("no whole interval"));
+        let twice = "1600000000 5 500 0 100 100\n".repeat(2);
+        let message = read(&twice, SeventhColumn::default()).unwrap_err().to_string();
+        assert!(message.contains(":2: the interval 1600000000 does not follow"), "{message}");
+    }
+
+    #[test]
+    fn whether_there_was_a_schedule_is_told_by_the_log_and_not_by_the_caller() {
+        let log = |lag: &dyn Fn(u64) -> String| -> String {
+            (1..=50).map(|n| format!("0 {n} 2000 0 {} 0{}\n", 1_600_000_000 + n, lag(n))).collect()
+        };
+        let (none, lags) = (log(&|_| String::new()), log(&|n| format!(" {}", 100 + n)));
+        let tries = log(&|n| format!(" {}", n / 48));
+        let both = log(&|n| format!(" {} 0", 100 + n));
+        let auto = SeventhColumn::ByItsNumbers;
+        for (text, has_schedule) in [(&none, false), (&lags, true), (&tries, false), (&both, true)]
+        {
+            assert_eq!(read(text, auto).unwrap().has_schedule, has_schedule, "{text}");
+        }
+        let retries: u32 = records(read(&tries, auto).unwrap()).0.iter().map(|it| it.retries).sum();
+        assert_eq!(retries, 3);
+        let message = read(&tries, SeventhColumn::Lag).unwrap_err().to_string();
+        assert!(message.contains("pgbench ran without --rate"), "{message}");
     }
 
     proptest! {

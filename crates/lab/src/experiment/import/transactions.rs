@@ -5,8 +5,10 @@ use crate::measure::record::Outcome;
 /// What the seventh column is where there are seven.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SeventhColumn {
-    /// Schedule lag: pgbench ran with `--rate`.
+    /// Told by its numbers once all are read; until then read as the lag.
     #[default]
+    ByItsNumbers,
+    /// Schedule lag: pgbench ran with `--rate`.
     Lag,
     /// Retries: pgbench (15+) ran with `--max-tries` and without `--rate`.
     Retries,
@@ -17,6 +19,8 @@ pub enum SeventhColumn {
 pub struct LogLine {
     /// Which client.
     pub client: u32,
+    /// Which of the client's transactions.
+    pub number: u64,
     /// Which script.
     pub script: u16,
     /// End, since 1970.
@@ -65,12 +69,12 @@ pub(super) fn failure_of(word: &str) -> Option<Outcome> {
 }
 
 pub(super) fn parse_columns(columns: &[&str], seventh: SeventhColumn) -> Result<LogLine, String> {
-    let [client, _number, time, script, epoch_s, epoch_us, rest @ ..] = columns else {
+    let [client, count, time, script, epoch_s, epoch_us, rest @ ..] = columns else {
         return Err(format!("{} columns, where a transaction has at least 6", columns.len()));
     };
     let (lag, retries) = match (rest, seventh) {
         ([], _) => (None, None),
-        ([lag], SeventhColumn::Lag) => (Some(*lag), None),
+        ([lag], SeventhColumn::Lag | SeventhColumn::ByItsNumbers) => (Some(*lag), None),
         ([retries], SeventhColumn::Retries) => (None, Some(*retries)),
         ([lag, retries], _) => (Some(*lag), Some(*retries)),
         _ => return Err(format!("{} columns, where a transaction has at most 8", columns.len())),
@@ -101,6 +105,7 @@ pub(super) fn parse_columns(columns: &[&str], seventh: SeventhColumn) -> Result<
     }
     Ok(LogLine {
         client: number("client", client)?,
+        number: number("number", count)?,
         script: number("script", script)?,
         end_unix_us,
         response_us,
