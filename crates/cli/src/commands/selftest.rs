@@ -12,7 +12,9 @@ use evenkeel_lab::experiment::freeze::{self, Check, Freeze};
 use evenkeel_lab::experiment::laboratory::Interruption;
 use evenkeel_lab::measure::summary::{Window, summarise};
 use evenkeel_lab::target::postgres::binaries::{Binaries, Wanted};
-use evenkeel_lab::target::postgres::server::{ManagedServer, ServerOptions};
+use evenkeel_lab::target::postgres::server::{
+    ManagedServer, ServerOptions, default_parent, remove_leftovers,
+};
 use evenkeel_lab::target::postgres::session::PostgresTarget;
 use evenkeel_lab::workload::Compiler;
 
@@ -50,6 +52,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let binaries = Binaries::find_or_fetch(&wanted, &mut |text| say(text))?;
     let version = binaries.version().to_owned();
     let options = ServerOptions::new(binaries, "selftest", Arc::clone(&interruption.flag));
+    for leftover in remove_leftovers(&default_parent(), runtime.as_ref()) {
+        say(&leftover.to_string());
+    }
     let mut server = ManagedServer::create(options, &runtime)?;
     if !arguments.quiet {
         say(&format!("making a server with {version}"));

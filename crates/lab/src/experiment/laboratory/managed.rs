@@ -103,11 +103,8 @@ impl ManagedArms {
 
     /// Finds binaries, loads the data once for each, and makes the instances.
     pub(super) fn prepare(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
-        for directory in remove_leftovers(&default_parent()) {
-            observer.remark(&format!(
-                "removed {}, left behind by an evenkeel that was killed",
-                directory.display()
-            ));
+        for leftover in remove_leftovers(&default_parent(), self.runtime.as_ref()) {
+            observer.remark(&leftover.to_string());
         }
         for arm in &mut self.arms {
             let binaries = Binaries::find_or_fetch(&arm.wanted, &mut |text| observer.remark(text))

@@ -9,12 +9,14 @@
 //!    holds nothing but what is declared, and a process group of its own, so that a terminal's
 //!    interruption reaches us first.
 //! 3. No orphan: the postmaster is shut down by the kernel's parent-death signal when we are killed
-//!    (where `setpriv` is there to arrange it), and directories left by a killed process are
-//!    removed by the next server that is made beside them.
+//!    (where `setpriv` is there to arrange it); what a killed process has left all the same, a
+//!    directory or a server that was frozen or in recovery, is ended and removed by the next server
+//!    that is made beside it ([`remove_leftovers`]).
 //! 4. Settings are written to a file of their own, included last, at every start: the data that
 //!    two arms share hold no settings.
 
 mod directory;
+mod leftovers;
 mod process;
 
 use std::collections::BTreeMap;
@@ -30,7 +32,8 @@ use super::address::Address;
 use super::binaries::Binaries;
 use super::client::{Client, ClientError};
 use crate::target::TargetError;
-pub use directory::{PrivateDirectory, SystemUser, ordinary_user, remove_leftovers};
+pub use directory::{PrivateDirectory, SystemUser, ordinary_user};
+pub use leftovers::{Leftover, remove_leftovers};
 use process::{Finished, Postmaster};
 pub use process::{has_stopped_process, postmaster_of, process_tree};
 
@@ -225,7 +228,8 @@ impl ManagedServer {
             check_reach(&parent, owner, "the servers' directory")?;
             check_reach(options.binaries.directory(), owner, "the binaries' directory")?;
         }
-        remove_leftovers(&parent);
+        // Who wants to tell of it has called it before.
+        let _ = remove_leftovers(&parent, runtime.as_ref());
         let purpose: String = options
             .name
             .chars()

@@ -1,17 +1,17 @@
 //! A private directory: made by us, marked by us, and removed only when it carries our mark.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use evenkeel::runtime::Runtime;
 
-/// The file that says that a directory is ours. It holds the process that made it and that
-/// process's start, so that leftovers of a killed process can be told from those of a living one.
-const MARKER: &str = "evenkeel-private-directory";
+/// The file that says that a directory is ours. It holds its [`Maker`], so that leftovers of a killed
+/// process can be told from those of a living one.
+pub(super) const MARKER: &str = "evenkeel-private-directory";
 
 /// What the names of private directories begin with.
-const PREFIX: &str = "evenkeel-";
+pub(super) const PREFIX: &str = "evenkeel-";
 
 /// A directory of our own, mode 0700; removed when dropped unless it is to be kept.
 #[derive(Debug)]
@@ -65,8 +65,7 @@ impl PrivateDirectory {
             }
         };
         let made = Self { path, is_kept: false, is_removed: false };
-        let process = std::process::id();
-        let marker = format!("{process} {}\n", process_start(process).unwrap_or(0));
+        let marker = format!("{}\n", Maker::of_this_process());
         // On failure the drop of `made` cannot remove a directory without the marker, and need not:
         // it is empty.
         if let Err(error) = std::fs::write(made.path.join(MARKER), marker) {
@@ -119,45 +118,65 @@ impl Drop for PrivateDirectory {
     }
 }
 
-/// Removes private directories in `parent` whose process is gone (it was killed before it could
-/// tidy up). Returns those removed. A server that still runs in one is left alone, with its
-/// directory.
-pub fn remove_leftovers(parent: &Path) -> Vec<PathBuf> {
-    let own_uid = rustix::process::geteuid().as_raw();
-    let mut removed = Vec::new();
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
-            && entry.metadata().is_ok_and(|metadata| {
-                metadata.is_dir() && (own_uid == 0 || metadata.uid() == own_uid)
-            })
-            // Another user could have put a marker to trick us; it must be ours as well.
-            && std::fs::symlink_metadata(path.join(MARKER))
-                .is_ok_and(|metadata| metadata.is_file() && metadata.uid() == own_uid);
-        if !is_ours {
-            continue;
-        }
-        let Ok(text) = std::fs::read_to_string(path.join(MARKER)) else { continue };
-        let mut words = text.split_whitespace();
-        let (Some(process), Some(start)) = (
-            words.next().and_then(|word| word.parse::<u32>().ok()),
-            words.next().and_then(|word| word.parse::<u64>().ok()),
-        ) else {
-            continue;
-        };
-        if process_start(process) == Some(start) || server_runs_in(&path) {
-            continue;
-        }
-        if remove_marked(&path).is_ok() {
-            removed.push(path);
+/// The process that made a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Maker {
+    process: u32,
+    /// 0 where `/proc` did not say.
+    start: u64,
+    /// The kernel's name of the namespace that the number belongs to; `None` where it is not known.
+    namespace: Option<String>,
+}
+
+impl Maker {
+    pub(super) fn of_this_process() -> Self {
+        let process = std::process::id();
+        Self {
+            process,
+            start: process_start(process).unwrap_or(0),
+            namespace: own_process_namespace(),
         }
     }
-    removed
+
+    /// `None` where `text` is no marker's.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        Some(Self {
+            process: words.next()?.parse().ok()?,
+            start: words.next()?.parse().ok()?,
+            namespace: words.next().map(str::to_owned),
+        })
+    }
+
+    /// Whether the process is there, or could be without being known from here.
+    pub(super) fn may_live(&self) -> bool {
+        self.start == 0 || process_start(self.process) == Some(self.start)
+    }
+
+    /// Whether the process, if it lived, would be seen from here under its number. Where that is not
+    /// known it is believed unless a server is at stake.
+    pub(super) fn is_of_our_namespace(&self, is_server_at_stake: bool) -> bool {
+        match &self.namespace {
+            Some(theirs) => own_process_namespace().as_ref() == Some(theirs),
+            None => !is_server_at_stake,
+        }
+    }
+}
+
+impl std::fmt::Display for Maker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.process, self.start)?;
+        self.namespace.as_ref().map_or(Ok(()), |namespace| write!(f, " {namespace}"))
+    }
+}
+
+fn own_process_namespace() -> Option<String> {
+    Some(std::fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned())
 }
 
 /// Removes a directory that carries our marker; the marker goes last, so that an interrupted
 /// removal can be taken up again.
-fn remove_marked(path: &Path) -> io::Result<()> {
+pub(super) fn remove_marked(path: &Path) -> io::Result<()> {
     let marker = path.join(MARKER);
     if !std::fs::symlink_metadata(&marker).is_ok_and(|metadata| metadata.is_file()) {
         return Err(io::Error::other(format!(
@@ -178,17 +197,6 @@ fn remove_marked(path: &Path) -> io::Result<()> {
     }
     std::fs::remove_file(&marker)?;
     std::fs::remove_dir(path)
-}
-
-/// Whether the data directory inside names a postmaster that is alive.
-fn server_runs_in(path: &Path) -> bool {
-    std::fs::read_to_string(path.join("data/postmaster.pid"))
-        .ok()
-        .and_then(|text| text.lines().next().and_then(|line| line.trim().parse::<u32>().ok()))
-        .is_some_and(|process| {
-            std::fs::read_link(format!("/proc/{process}/cwd"))
-                .is_ok_and(|directory| directory.starts_with(path))
-        })
 }
 
 /// When a process began, in clock ticks since the boot; tells a process from a later one with the
@@ -220,6 +228,8 @@ fn user_in(passwd: &str, name: &str) -> Option<SystemUser> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use evenkeel::runtime::OsRuntime;
 
     use super::*;
@@ -254,22 +264,6 @@ mod tests {
         let path = made.path().to_owned();
         drop(made);
         assert!(path.exists());
-    }
-
-    #[test]
-    fn leftovers_of_dead_processes_go_and_those_of_living_ones_stay() {
-        let parent = tempfile::tempdir().unwrap();
-        let mut living =
-            PrivateDirectory::create(parent.path(), "t", None, &OsRuntime::new()).unwrap();
-        living.keep(true);
-        let dead = parent.path().join("evenkeel-t-dead");
-        std::fs::create_dir(&dead).unwrap();
-        // A process of our number that began at another time.
-        std::fs::write(dead.join(MARKER), format!("{} 1\n", std::process::id())).unwrap();
-        let foreign = parent.path().join("evenkeel-t-foreign");
-        std::fs::create_dir(&foreign).unwrap();
-        assert_eq!(remove_leftovers(parent.path()), [dead]);
-        assert!(living.path().exists() && foreign.exists());
     }
 
     #[test]
