@@ -131,6 +131,23 @@ fn a_serializable_hot_row_fails_once_and_commits_with_retries() {
 }
 
 #[test]
+fn statements_given_up_at_the_end_do_not_work_on_for_the_next_run() {
+    let Some(fixture) = fixture() else { return };
+    let length = Length::Duration(Duration::from_millis(200));
+    let mut plan = fixture.plan("SELECT pg_sleep(1000);\n", length);
+    (plan.clients, plan.threads, plan.grace) = (4, 2, Duration::from_millis(100));
+    let (_, run) = fixture.run(&plan);
+    assert_eq!(run.counts.censored, 4);
+    // The server was told before the run returned; its processes hear of it in a moment.
+    let working = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(1000)%'";
+    let is_over = (0..100).any(|_| {
+        fixture.value("SELECT pg_sleep(0.05)");
+        fixture.value(working) == "0"
+    });
+    assert!(is_over, "{} still work", fixture.value(working));
+}
+
+#[test]
 fn gset_and_conditions_steer_a_transaction() {
     let Some(fixture) = fixture() else { return };
     let script = "SELECT 41 AS x \\gset\n\

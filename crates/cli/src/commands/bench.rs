@@ -17,6 +17,7 @@ use anyhow::{Context as _, bail};
 use evenkeel::runtime::{OsRuntime, Runtime};
 use evenkeel_lab::driver::{self, Length, Plan, RunData, StopFlag};
 use evenkeel_lab::experiment::document::{Arrival, Machine, Run, ScriptUse};
+use evenkeel_lab::experiment::laboratory::silence_of_running;
 use evenkeel_lab::measure::sampler::{Sampler, SamplerOptions};
 use evenkeel_lab::measure::{Window, machine, summarise};
 use evenkeel_lab::target::QueryMode;
@@ -213,7 +214,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     // The machine only: a session of the sampler's own would count against max_connections.
     let sampled =
         SamplerOptions { address: None, ..SamplerOptions::of_running(&address, &runtime) };
-    let target = Arc::new(PostgresTarget::new(address));
+    let server_process = sampled.server_process;
+    let target = Arc::new(PostgresTarget::new(address.clone()));
     let plan = plan(&arguments, workload, target, seed)?;
     let log = match arguments.log {
         true => Some(log::LogFiles::create(&arguments, &plan)?),
@@ -230,6 +232,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let origin = data.origin.plus_nanos(window.start_ns);
     sampler.finish(origin, Duration::from_nanos(window.duration_ns())).apply(&mut run);
     run.clock_jump_ns = run.clock_jump_ns.max(clock_jump_ns);
+    if run.incomplete.is_none() {
+        run.incomplete = silence_of_running(&data, &address, server_process, &runtime);
+    }
     let finished = Finished {
         arguments: &arguments,
         plan: &plan,

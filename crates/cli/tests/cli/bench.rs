@@ -114,6 +114,25 @@ fn under_way(fixture: &Fixture, arguments: &[&str]) -> (Child, impl BufRead + us
 }
 
 #[test]
+fn a_server_that_freezes_makes_the_run_invalid_and_is_named() {
+    let Some(mut fixture) = fixture("benchfrozen") else { return };
+    let arguments = ["-n", "-T", "2", "--grace", "0.2", "-P", "0.2", "-b", "select-only"];
+    let mut child = fixture.bench(&arguments).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("progress: "), "{line}");
+    let server = fixture.server.as_mut().unwrap();
+    server.freeze().unwrap();
+    let Output { status, stdout, .. } = child.wait_with_output().unwrap();
+    server.thaw().unwrap();
+    let results = super::text(&stdout);
+    assert_eq!(status.code(), Some(2), "{results}");
+    assert!(results.contains("INCOMPLETE: the server stopped answering at"), "{results}");
+    assert!(results.contains("its processes are stopped"), "{results}");
+}
+
+#[test]
 fn a_run_ends_with_the_code_that_says_how_it_went() {
     let Some(fixture) = fixture("benchcodes") else { return };
     let good = fixture.script("good.sql", "SELECT 1;\n");

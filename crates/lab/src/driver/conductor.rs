@@ -17,6 +17,7 @@ use crate::experiment::document::KeyAudit;
 use crate::measure::histogram::LogHistogram;
 use crate::measure::record::{Outcome, TransactionRecord};
 use crate::measure::record_log::{RecordCursor, RecordLog, RecordRoom};
+use crate::target::Canceller;
 use crate::workload::compile::call_site_names;
 use crate::workload::script::Workload;
 
@@ -25,6 +26,10 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// How many records are copied while a worker's log is locked: about 5 us.
 const ENDED_PER_LOOK: usize = 1024;
+
+/// How long the target may take to hear of one request that was given up, and of all of them.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+const CANCEL_TIMEOUT_OF_ALL: Duration = Duration::from_secs(5);
 
 /// How long workers may take to put their records down once they were told to stop. One that waits
 /// for a new session may take longer; it is not waited for.
@@ -320,6 +325,7 @@ impl<'a> Conductor<'a> {
         let mut unclaimed = RecordLog::default();
         for worker in &self.shared.workers {
             let state = std::mem::take(&mut *lock(&worker.state));
+            gathered.cancellers.extend(state.cancellers);
             if let Some((client, planned_ns)) = state.reconnecting {
                 unclaimed.push(&never_started(client, planned_ns, now_ns));
             }
@@ -344,6 +350,7 @@ impl<'a> Conductor<'a> {
             gathered.alive_ns += state.alive_ns;
             logs.push(state.log);
         }
+        self.cancel(std::mem::take(&mut gathered.cancellers));
         gathered.aborts.sort_by_key(|abort| abort.at_ns);
         let all_gave_up = gathered.aborts.len() >= self.shared.plan.clients as usize;
         if all_gave_up && self.incomplete.is_none() && planned_ns.is_none_or(|end| now_ns < end) {
@@ -399,6 +406,18 @@ impl<'a> Conductor<'a> {
             was_interrupted: self.stop.is_set() && self.incomplete.is_some(),
             incomplete: self.incomplete.clone(),
         })
+    }
+
+    /// Ends in the target what nobody waits for any more: it would work on for whoever measures next.
+    fn cancel(&self, cancellers: Vec<Canceller>) {
+        let runtime = self.shared.runtime.as_ref();
+        let deadline = runtime.now().plus(CANCEL_TIMEOUT_OF_ALL);
+        for cancel in cancellers {
+            // A target that does not hear of one does not hear of the others either.
+            if cancel(runtime, CANCEL_TIMEOUT).is_err() || runtime.now() >= deadline {
+                break;
+            }
+        }
     }
 
     /// Zeroed times for each command, where they are wanted.

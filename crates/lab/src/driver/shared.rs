@@ -11,6 +11,7 @@ use super::{Calls, ClientAbort, CommandTimes, DriverError, Plan, Totals};
 use crate::distribution::CallSite;
 use crate::measure::histogram::LogHistogram;
 use crate::measure::record_log::RecordLog;
+use crate::target::Canceller;
 
 /// How far a run has come; only ever goes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +84,8 @@ pub(super) struct WorkerState {
     /// A client that waits for a new session, and since when its transaction is planned; for the
     /// conductor to record where the worker does not come back.
     pub(super) reconnecting: Option<(u32, u64)>,
+    /// What ends, in the target, the requests that were given up.
+    pub(super) cancellers: Vec<Canceller>,
 }
 
 impl Shared {

@@ -479,6 +479,7 @@ impl<'a> Worker<'a> {
         let now_ns = self.now_ns();
         for client in &mut self.clients {
             if client.is_busy {
+                state.cancellers.extend(client.session.as_ref().and_then(|it| it.canceller()));
                 record_ended(&client.end(Outcome::Censored, now_ns), state);
             }
         }

@@ -169,8 +169,20 @@ pub struct SessionCalls {
     pub changes: u64,
 }
 
+/// Asks the target to drop what a session is doing; waits as long as it is told at most.
+///
+/// # Errors
+/// When the target does not hear of it.
+pub type Canceller =
+    Box<dyn FnOnce(&dyn Runtime, std::time::Duration) -> Result<(), TargetError> + Send>;
+
 /// One session of a target; belongs to one worker.
 pub trait Session: Send {
+    /// What ends a request of this session from outside; `None` where nothing does.
+    fn canceller(&self) -> Option<Canceller> {
+        None
+    }
+
     /// Adds the session to the worker's set under `token`.
     ///
     /// # Errors

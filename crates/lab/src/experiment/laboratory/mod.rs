@@ -39,6 +39,7 @@ use crate::workload::scale;
 use crate::workload::script::Workload;
 use managed::ManagedArms;
 use silence::Unanswered;
+pub use silence::silence_of_running;
 
 /// The two flags that end everything: servers look at the first, the driver hears the second.
 #[derive(Clone, Debug, Default)]
@@ -320,6 +321,17 @@ impl Laboratory {
         match self.silence(request, &data, &mut client) {
             Some(reason) => run.incomplete = Some(reason),
             None => self.outcomes(&mut run, &mut client, &before, &sizes_before),
+        }
+        if !self.is_silent
+            && let Servers::Managed(managed) = &mut self.servers
+            && managed.is_suspended(request.planned.arm as usize, request.planned.instance)
+        {
+            observer.remark(&format!(
+                "'{}', run {}: the server answers, and processes of it are stopped (SIGSTOP, or a \
+                 debugger); what was measured is not the whole server",
+                arm.name,
+                request.index + 1
+            ));
         }
         if let Servers::Managed(managed) = &mut self.servers {
             run.data_hash = managed.facts(request.planned.arm as usize).data_hash;

@@ -4,11 +4,17 @@
 //! its connections stand (stopped processes, a hung disk, a lost network). Only the first is a
 //! measurement. One question to the server tells them apart.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use evenkeel::runtime::Runtime;
 
 use crate::driver::RunData;
 use crate::measure::record::Outcome;
+use crate::target::TargetError;
+use crate::target::postgres::address::Address;
 use crate::target::postgres::client::Client;
+use crate::target::postgres::server::has_stopped_process;
 
 /// How long the server may take to answer `select 1` when it has left transactions unanswered.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,6 +58,24 @@ impl Unanswered {
             if is_suspended { " (its processes are stopped)" } else { "" },
         )
     }
+}
+
+/// Why a run does not count, where the server at `address` left transactions unanswered and lets no
+/// new session in within 5 s either; `process` is its postmaster, where that is one of this machine.
+#[must_use]
+pub fn silence_of_running(
+    data: &RunData,
+    address: &Address,
+    process: Option<u32>,
+    runtime: &Arc<dyn Runtime>,
+) -> Option<String> {
+    let unanswered = Unanswered::of(data)?;
+    let is_suspended = process.is_some_and(has_stopped_process);
+    let asked = address.clone().with_connect_timeout(ANSWER_TIMEOUT);
+    // A refusal, such as that of a full server, is an answer.
+    let answers =
+        || matches!(Client::connect(&asked, runtime), Ok(_) | Err(TargetError::Refused { .. }));
+    (is_suspended || !answers()).then(|| unanswered.reason(is_suspended))
 }
 
 /// Whether the server answers in time.

@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel::runtime::{Interest, Readiness, Runtime};
 
-use super::address::Address;
+use super::address::{Address, Endpoint};
 use super::answers::{Answers, Broken, Prepared};
 use super::connect::{self, Connected};
 use super::protocol::{Input, write};
 use super::statement::{self, Messages};
 use super::transport::Transport;
 use crate::target::{
-    Progress, QueryMode, Request, RowSink, Session, SessionCalls, Target, TargetError,
+    Canceller, Progress, QueryMode, Request, RowSink, Session, SessionCalls, Target, TargetError,
     TransactionStatus,
 };
 use crate::workload::script::{StatementId, Value, Workload};
@@ -63,6 +63,8 @@ struct PostgresSession {
     /// How often what is waited for was changed.
     changes: u64,
     shown: String,
+    /// Where its requests are cancelled, and by which key.
+    cancel: Option<Arc<(Address, Endpoint, (i32, i32))>>,
 }
 
 impl PostgresTarget {
@@ -108,9 +110,12 @@ impl Target for PostgresTarget {
         mode: QueryMode,
     ) -> Result<Box<dyn Session>, TargetError> {
         let messages = self.messages(workload, mode)?;
-        let Connected { wire, shown, .. } = connect::connect(&self.address, runtime, None)?;
+        let Connected { wire, shown, backend_key, endpoint, .. } =
+            connect::connect(&self.address, runtime, None)?;
         let (transport, input) = wire.into_parts();
-        Ok(Box::new(PostgresSession::new(transport, input, shown, messages, workload)))
+        let mut session = PostgresSession::new(transport, input, shown, messages, workload);
+        session.cancel = backend_key.map(|key| Arc::new((self.address.clone(), endpoint, key)));
+        Ok(Box::new(session))
     }
 }
 
@@ -141,6 +146,7 @@ impl PostgresSession {
             is_busy: false,
             changes: 0,
             shown,
+            cancel: None,
         }
     }
 
@@ -307,6 +313,15 @@ impl PostgresSession {
 }
 
 impl Session for PostgresSession {
+    fn canceller(&self) -> Option<Canceller> {
+        let cancel = Arc::clone(self.cancel.as_ref()?);
+        Some(Box::new(move |runtime, timeout| {
+            let (address, endpoint, key) = &*cancel;
+            let address = address.clone().with_connect_timeout(timeout);
+            connect::cancel(&address, endpoint, *key, runtime)
+        }))
+    }
+
     fn register(&mut self, readiness: &mut dyn Readiness, token: u64) -> Result<(), TargetError> {
         readiness
             .register(self.transport.descriptor(), token, self.interest)
