@@ -20,8 +20,10 @@ pub(crate) struct Progress {
     is_quiet: bool,
     runs_done: u32,
     runs_left: u32,
-    /// When the first run began, and the time of each run before one has been seen.
-    first_run: Option<Instant>,
+    /// When the first run's preparations began, and when the last run ended.
+    begun: Option<Instant>,
+    last_end: Option<Instant>,
+    /// The time of each run before one has been seen.
     expected_run_ns: u64,
 }
 
@@ -47,7 +49,8 @@ impl Progress {
             is_quiet,
             runs_done: 0,
             runs_left: runs,
-            first_run: None,
+            begun: None,
+            last_end: None,
             expected_run_ns,
         }
     }
@@ -70,20 +73,35 @@ impl Progress {
     }
 
     fn left_ns(&self) -> u64 {
-        let each = match self.first_run {
-            Some(first) if self.runs_done > 0 => {
-                self.runtime.now().nanos_since(first) / u64::from(self.runs_done)
-            }
-            _ => self.expected_run_ns,
-        };
-        each.saturating_mul(u64::from(self.runs_left))
+        let now = self.runtime.now();
+        let seen_ns =
+            self.begun.zip(self.last_end).map_or(0, |(begun, end)| end.nanos_since(begun));
+        let under_way_ns = self.last_end.or(self.begun).map_or(0, |since| now.nanos_since(since));
+        left_ns(self.expected_run_ns, self.runs_done, seen_ns, self.runs_left, under_way_ns)
     }
+}
+
+/// How long `runs_left` runs take, of which the first has been under way for a time. What was expected
+/// counts as one run seen, so that the first ones do not make the figure jump; whole runs are counted only,
+/// so that it falls with the clock while one is under way.
+fn left_ns(
+    expected_run_ns: u64,
+    runs_done: u32,
+    seen_ns: u64,
+    runs_left: u32,
+    under_way_ns: u64,
+) -> u64 {
+    let each = seen_ns.saturating_add(expected_run_ns) / (u64::from(runs_done) + 1);
+    let others = each.saturating_mul(u64::from(runs_left.saturating_sub(1)));
+    let this = if runs_left == 0 { 0 } else { each.saturating_sub(under_way_ns) };
+    others.saturating_add(this)
 }
 
 impl Observer for Progress {
     fn stage(&mut self, text: &str, expected_ns: Option<u64>) {
-        if self.first_run.is_none() && text.starts_with("run 1:") {
-            self.first_run = Some(self.runtime.now());
+        let is_of_run = ["restoring", "starting", "warming", "checkpoint", "run "];
+        if self.begun.is_none() && is_of_run.iter().any(|begin| text.starts_with(begin)) {
+            self.begun = Some(self.runtime.now());
         }
         let text = terminal(text);
         let length = expected_ns.map_or_else(String::new, |ns| format!(" ({})", length(ns)));
@@ -107,6 +125,7 @@ impl Observer for Progress {
     fn run_ended(&mut self, run: &Run, arm: &Arm, runs_left: u32) {
         self.runs_done += 1;
         self.runs_left = runs_left;
+        self.last_end = Some(self.runtime.now());
         let percentile = |q: f64| {
             run.response
                 .percentiles
@@ -174,6 +193,25 @@ fn shown(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_left_falls_with_the_clock_and_does_not_jump_from_run_to_run() {
+        const RUN: u64 = 60_000_000_000;
+        // Sixteen runs that take a tenth longer than was expected, looked at every ten seconds.
+        let (mut last, mut seen) = (left_ns(RUN, 0, 0, 16, 0), 0);
+        assert_eq!(last, 16 * RUN);
+        for done in 0..16_u32 {
+            for tenth in 0..6 {
+                let under_way = tenth * 11 * RUN / 60;
+                let left = left_ns(RUN, done, seen, 16 - done, under_way);
+                assert!(left <= last + RUN, "{done} {tenth}: {left} after {last}");
+                assert!(left + RUN >= last, "{done} {tenth}: {left} after {last}");
+                last = left;
+            }
+            seen += 11 * RUN / 10;
+        }
+        assert_eq!(left_ns(RUN, 16, seen, 0, 5), 0);
+    }
 
     #[test]
     fn lengths_are_for_people() {

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Repeat the protocol of a stored session, with a new order
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "extend"])]
     from: Option<PathBuf>,
-    /// Go on with a stored session, up to its next planned look
+    /// Go on with a session that was cut off, with the pairs and looks it had planned
     #[arg(long, value_name = "DIR", conflicts_with = "files")]
     extend: Option<PathBuf>,
     /// Exit with 4 when there is no verdict
@@ -78,14 +78,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     make_directory(&directory)?;
     store::replace_file(&directory, EXPERIMENT_FILE, |file| file.write_all(kept.as_bytes()))
         .with_context(|| format!("cannot write into {}", directory.display()))?;
+    let pairs_done = request.earlier.as_ref().map_or(0, session::complete_blocks);
+    let pairs_left = plan.pairs.saturating_sub(pairs_done);
     let mut progress = Progress::new(
         &runtime,
         arguments.quiet,
-        plan.pairs.saturating_mul(u32::try_from(plan.arms.len()).unwrap_or(1)),
+        pairs_left.saturating_mul(u32::try_from(plan.arms.len()).unwrap_or(1)),
         estimate::run_ns(plan),
     );
     if !arguments.quiet {
-        announce(plan, &directory.display().to_string());
+        announce(plan, pairs_done, &directory.display().to_string());
     }
     let result = session::run(
         plan,
@@ -183,14 +185,22 @@ impl Request {
             file.seed = None;
             file.out = None;
         }
+        let given = flags.to_toml().unwrap_or_default();
         file.overlay(flags);
         let directory = source.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
         let fresh_seed = OsRuntime::new().entropy_u64() >> 11;
         let mut plan = Plan::new(&file, directory, fresh_seed)
-            .map_err(|error| placed(&error, source.as_deref()))?;
+            .map_err(|error| placed(&error, source.as_deref(), &given))?;
         let (mut earlier, mut earlier_directory) = (None, None);
         if let Some(session) = &arguments.extend {
-            let document = store::read_session(session)?.document;
+            let store::StoredSession { document, seal } = store::read_session(session)?;
+            if seal == store::Seal::Altered {
+                bail!(
+                    "{} was changed after it was written (its checksum does not agree): it is not gone on \
+                     with. Repeat it as a new session with --from",
+                    session.display()
+                );
+            }
             session::extend(&mut plan, &document)?;
             earlier = Some(document);
             earlier_directory = Some(session_directory(session));
@@ -225,9 +235,10 @@ impl Request {
     }
 }
 
-/// A plan's error with the place in the file, where the key stands there.
-fn placed(error: &PlanError, source: Option<&Path>) -> anyhow::Error {
-    let place = source.and_then(|path| {
+/// A plan's error with the place in the file, where the key stands there and no flag overrides it.
+fn placed(error: &PlanError, source: Option<&Path>, given: &str) -> anyhow::Error {
+    let is_flag = ExperimentFile::locate(given, &error.key).is_some();
+    let place = source.filter(|_| !is_flag).and_then(|path| {
         let text = std::fs::read_to_string(path).ok()?;
         let (line, column) = ExperimentFile::locate(&text, &error.key)?;
         Some(format!("{}:{line}:{column}: ", path.display()))
@@ -328,9 +339,9 @@ fn conclude(
 }
 
 /// What will be done, how long it takes and what it can see: before it begins.
-fn announce(plan: &Plan, directory: &str) {
+fn announce(plan: &Plan, pairs_done: u32, directory: &str) {
     say(&evenkeel_lab::text::terminal(&plan.title));
-    for line in estimate::sentences(plan) {
+    for line in estimate::sentences(plan, pairs_done) {
         say(&line);
     }
     for remark in plan.remarks() {

@@ -229,7 +229,9 @@ fn a_setting_that_the_server_does_not_know_ends_the_session_before_any_run() {
             .output()
             .unwrap();
     assert_eq!(status.code(), Some(1));
-    assert!(text(&stderr).contains("shared_bufers"), "{}", text(&stderr));
+    let said = text(&stderr);
+    assert!(said.contains("no setting 'shared_bufers'; did you mean 'shared_buffers'?"), "{said}");
+    assert!(!said.contains("loading pgbench's tables"), "found before anything is loaded: {said}");
     assert!(!out.exists(), "nothing was measured, nothing is left");
     assert!(leaves_nothing("-refused"));
 }
@@ -363,7 +365,16 @@ fn what_is_wrong_without_a_server_is_found_before_anything_is_promised_or_writte
     std::fs::write(&file, "").unwrap();
     let wrong = scratch.path().join("wrong.sql");
     std::fs::write(&wrong, "\\nosuchcommand\n").unwrap();
-    let cases: [(&[&str], &str); 8] = [
+    let toml = scratch.path().join("e.toml");
+    std::fs::write(&toml, "duration = 5\n").unwrap();
+    let toml = toml.to_str().unwrap();
+    let cases: [(&[&str], &str); 14] = [
+        (&[toml, "-T", "0", "--out", out], "evenkeel: duration: "),
+        (&["-L", "0", "--out", out], "latency_limit: "),
+        (&["-R", "1e-300", "--out", out], "rate: at "),
+        (&["-T", "99999999999999", "--out", out], "100 days"),
+        (&["--looks", "2,6", "-p", "6", "--out", out], "at least 7 pairs"),
+        (&["--b-setting", "port=5433", "--out", out], "b.settings.port: a managed server"),
         (&["-f", "/no/such/script.sql", "--out", out], "/no/such/script.sql"),
         (&["-f", wrong.to_str().unwrap(), "--out", out], "nosuchcommand"),
         (&["--a-binaries", "/no/such/bin", "--out", out], "/no/such/bin"),

@@ -31,21 +31,22 @@ pub fn run_ns(plan: &Plan) -> u64 {
     plan.duration_ns.saturating_add(plan.warm_up_ns()).saturating_add(overhead)
 }
 
-/// How long the session takes at most.
+/// How long `pairs` of the session take at most.
 #[must_use]
-pub fn session_ns(plan: &Plan) -> u64 {
-    run_ns(plan).saturating_mul(u64::from(plan.pairs)).saturating_mul(plan.arms.len() as u64)
+pub fn session_ns(plan: &Plan, pairs: u32) -> u64 {
+    run_ns(plan).saturating_mul(u64::from(pairs)).saturating_mul(plan.arms.len() as u64)
 }
 
-/// What is told before the first run.
+/// What is told before the first run, `done` pairs having been run before.
 #[must_use]
-pub fn sentences(plan: &Plan) -> Vec<String> {
-    let minutes = session_ns(plan).div_ceil(60_000_000_000);
-    let runs = u64::from(plan.pairs) * plan.arms.len() as u64;
+pub fn sentences(plan: &Plan, done: u32) -> Vec<String> {
+    let left = plan.pairs.saturating_sub(done);
+    let minutes = session_ns(plan, left).div_ceil(60_000_000_000);
+    let runs = u64::from(left) * plan.arms.len() as u64;
+    let before = if done == 0 { String::new() } else { format!("{done} blocks are done; ") };
     let mut sentences = vec![format!(
-        "{} block{} of {} runs of {}: {runs} runs, about {minutes} min",
-        plan.pairs,
-        if plan.pairs == 1 { "" } else { "s" },
+        "{before}{left} block{} of {} runs of {}: {runs} runs, about {minutes} min",
+        if left == 1 { "" } else { "s" },
         plan.arms.len(),
         number::length(plan.duration_ns),
     )];
@@ -114,14 +115,18 @@ mod tests {
 
     #[test]
     fn what_is_promised_before_the_start_follows_from_the_plan() {
-        let sentences = sentences(&plan("pairs = 8\nduration = 56\ncache = \"cold\""));
+        let eight = plan("pairs = 8\nduration = 56\ncache = \"cold\"");
+        let rest = &super::sentences(&eight, 6)[0];
+        assert_eq!(rest, "6 blocks are done; 2 blocks of 2 runs of 56 s: 4 runs, about 4 min");
+        let sentences = sentences(&eight, 0);
         assert_eq!(sentences[0], "8 blocks of 2 runs of 56 s: 16 runs, about 16 min");
         assert!(sentences[1].contains("in throughput (margin 2.0%)"), "{sentences:?}");
-        assert!(super::sentences(&plan("pairs = 1"))[1].contains("too few pairs"));
+        assert!(super::sentences(&plan("pairs = 1"), 0)[1].contains("too few pairs"));
     }
 
     #[test]
     fn more_pairs_take_longer_and_cost_is_linear() {
-        assert_eq!(session_ns(&plan("pairs = 16")), 2 * session_ns(&plan("pairs = 8")));
+        let plan = plan("");
+        assert_eq!(session_ns(&plan, 16), 2 * session_ns(&plan, 8));
     }
 }

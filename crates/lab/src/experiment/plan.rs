@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use super::document::{ArmRole, Arrival, CacheState, Protocol};
 use super::file::{ArmFile, ArrivalKind, CacheChoice, ExperimentFile, Span, nearest};
 use super::naming;
+use crate::statistics::look_alpha;
+use crate::statistics::power::pairs_for_level;
 use crate::target::QueryMode;
 use crate::target::postgres::binaries::Wanted;
 
@@ -121,6 +123,28 @@ pub struct PlanError {
 /// The planned looks where nothing else is said (methodology 5.6).
 pub const STANDARD_LOOKS: [u32; 3] = [8, 12, 16];
 
+/// Transactions of a run below which it is INVALID whatever they took (the gate `enough`).
+const TRANSACTIONS_MIN: f64 = 100.0;
+
+/// Settings of a managed server that are evenkeel's to make: it listens on a socket in a private directory
+/// only, and its log is read by evenkeel.
+const OWN_SETTINGS: [&str; 14] = [
+    "config_file",
+    "data_directory",
+    "external_pid_file",
+    "hba_file",
+    "ident_file",
+    "lc_messages",
+    "listen_addresses",
+    "log_destination",
+    "log_line_prefix",
+    "log_timezone",
+    "logging_collector",
+    "port",
+    "unix_socket_directories",
+    "unix_socket_permissions",
+];
+
 /// The fewest pairs whose exact test can reach p below 0.05.
 pub const FEWEST_PAIRS: u32 = 6;
 
@@ -151,8 +175,14 @@ impl Plan {
         if duration.0 < 1_000_000_000 {
             return Err(error("duration", "a run is at least 1 s long, or it measures nothing"));
         }
+        if file.latency_limit.is_some_and(|limit| limit.0 == 0) {
+            return Err(error(
+                "latency_limit",
+                "every transaction is later than 0: give the limit, such as 50ms, or leave it out",
+            ));
+        }
         let max_tries = within("max_tries", file.max_tries.unwrap_or(1), 1, 1_000_000)?;
-        let arrival = arrival(file)?;
+        let arrival = arrival(file, duration)?;
         let primary = primary(file, arrival)?;
         let margin_ratio = file.margin.unwrap_or(if primary == "throughput" { 0.02 } else { 0.05 });
         if !(margin_ratio > 0.0 && margin_ratio < 1.0) {
@@ -211,10 +241,12 @@ impl Plan {
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
-        if self.pairs < FEWEST_PAIRS {
+        let alpha = look_alpha(self.looks.len());
+        let fewest = pairs_for_level(alpha);
+        if self.pairs < fewest {
             remarks.push(format!(
-                "{} pairs can show no difference, however large: {FEWEST_PAIRS} is the least that \
-                 can reach p below 0.05",
+                "{} pairs can show no difference, however large: {fewest} is the least that can reach \
+                 p below {alpha:.3}",
                 self.pairs
             ));
         }
@@ -311,13 +343,27 @@ fn text_values(values: &BTreeMap<String, super::file::SettingValue>) -> BTreeMap
     values.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
 }
 
-fn arrival(file: &ExperimentFile) -> Result<Arrival, PlanError> {
+fn arrival(file: &ExperimentFile, duration: Span) -> Result<Arrival, PlanError> {
     let kind = file.arrival.unwrap_or(match file.rate {
         Some(_) => ArrivalKind::Poisson,
         None => ArrivalKind::Closed,
     });
     let rate = || match file.rate {
-        Some(rate) if rate.is_finite() && rate > 0.0 && rate <= 1e7 => Ok(rate),
+        Some(rate) if rate.is_finite() && rate > 0.0 && rate <= 1e7 => {
+            let seconds = duration.0 as f64 / 1e9;
+            if rate * seconds >= TRANSACTIONS_MIN {
+                return Ok(rate);
+            }
+            Err(error(
+                "rate",
+                format!(
+                    "at {rate} per second a run of {seconds} s holds fewer than {TRANSACTIONS_MIN} \
+                     transactions, too few to judge: at least {} per second, or a longer duration",
+                    // Rounded up to three places, so that what is named is enough.
+                    (TRANSACTIONS_MIN / seconds * 1e3).ceil() / 1e3
+                ),
+            ))
+        }
         Some(rate) => {
             Err(error("rate", format!("{rate} is not between 0 and 10000000 per second")))
         }
@@ -419,6 +465,18 @@ fn looks(asked: Option<&[u32]>, pairs: u32) -> Result<Vec<u32>, PlanError> {
         return Err(error("looks", "at most five: each further look costs certainty"));
     }
     looks.push(pairs);
+    let alpha = look_alpha(looks.len());
+    let fewest = pairs_for_level(alpha);
+    if let ([first, _, ..], true) = (&looks[..], looks.iter().any(|look| *look < fewest)) {
+        return Err(error(
+            "looks",
+            format!(
+                "a look after {first} pairs can show nothing and costs the others certainty: each of \
+                 {} looks asks p below {alpha:.3}, which takes at least {fewest} pairs",
+                looks.len()
+            ),
+        ));
+    }
     Ok(looks)
 }
 
@@ -518,6 +576,18 @@ fn arm(key: &str, file: &ArmFile, role: ArmRole) -> Result<ArmPlan, PlanError> {
             ));
         }
     };
+    if let (Place::Managed(_), Some(own)) = (
+        &place,
+        file.settings
+            .keys()
+            .find(|name| OWN_SETTINGS.contains(&name.to_ascii_lowercase().as_str())),
+    ) {
+        return Err(error(
+            &format!("{key}.settings.{own}"),
+            "a managed server listens on a socket in a private directory only, and evenkeel reads its \
+             log: this setting is evenkeel's to make. Leave it out, or give the url of a server of yours",
+        ));
+    }
     for (name, command) in [("before_run", &file.before_run), ("after_run", &file.after_run)] {
         if command.as_ref().is_some_and(Vec::is_empty) {
             return Err(error(
@@ -573,7 +643,7 @@ mod tests {
     fn looks_follow_the_number_of_pairs() {
         assert_eq!(plan("pairs = 16").unwrap().looks, [8, 12, 16]);
         assert_eq!(plan("pairs = 10").unwrap().looks, [8, 10]);
-        assert_eq!(plan("looks = [6, 9]").unwrap().pairs, 9);
+        assert_eq!(plan("looks = [7, 9]").unwrap().pairs, 9);
     }
 
     #[test]
@@ -592,6 +662,18 @@ mod tests {
     }
 
     #[test]
+    fn a_remedy_for_too_few_pairs_names_the_number_that_is_enough() {
+        let message = plan("looks = [2, 6]\npairs = 6").unwrap_err().to_string();
+        assert!(message.contains("takes at least 7 pairs"), "{message}");
+        assert!(plan("looks = [7, 9]").is_ok());
+        let remarks = plan("pairs = 3").unwrap().remarks();
+        assert!(remarks.iter().any(|it| it.contains("6 is the least")), "{remarks:?}");
+        let message = plan("rate = 1\nduration = 60").unwrap_err().to_string();
+        assert!(message.contains("at least 1.667 per second"), "{message}");
+        assert!(plan("rate = 1.667\nduration = 60").is_ok());
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_by_key_and_reason() {
         let cases = [
             ("rate = 5\narrival = \"closed\"", "rate: a closed loop has no rate"),
@@ -605,6 +687,12 @@ mod tests {
             ("clients = 0", "clients: 0 is not between"),
             ("duration = \"10ms\"", "duration: a run is at least"),
             ("looks = [8, 4]", "looks: "),
+            ("looks = [2, 6]\npairs = 6", "looks: a look after 2 pairs can show nothing"),
+            ("latency_limit = 0", "latency_limit: every transaction is later"),
+            ("rate = 1e-300", "rate: at "),
+            ("rate = 1\nduration = 60", "rate: at 1 per second a run of 60 s holds fewer than 100"),
+            ("[a.settings]\nport = 5433", "a.settings.port: a managed server listens"),
+            ("[b.settings]\nListen_Addresses = \"*\"", "b.settings.Listen_Addresses: a managed"),
             ("[workload]\nbuiltin = \"tpcb-lice\"", "workload.builtin: 'tpcb-lice' is none of"),
             ("[workload]\nbuiltin = \"s\"", "workload.builtin: 's' is none of"),
             ("[workload]\nbuiltin = \"sel@x\"", "workload.builtin: 'x' in 'sel@x' is not a weight"),

@@ -3,7 +3,9 @@
 //! 1. The record is written before the first run and after every run: an abort at any moment loses
 //!    at most the run in progress, and that one is kept as far as it came, marked incomplete.
 //! 2. Looks are taken only after the planned numbers of pairs; a settled session ends there.
-//! 3. An extended session goes on with the same seed, order and budget of looks. A block that was
+//! 3. A session that is gone on with has the same seed, order and looks: those that were planned and not
+//!    taken. One that has taken its last, or was settled at one, is not gone on with: its level is spent. A
+//!    session that was cut off between looks has no verdict. A block that was
 //!    cut off is not completed later (its runs would not belong together in time); a new one is
 //!    run in its stead.
 //! 4. A difference between the arms that nobody declared ends the session before its first run.
@@ -19,7 +21,7 @@ use super::document::{
     Analysis, Arm, Machine, Run, SCHEMA, ScriptUse, SessionDocument, VerdictKind,
 };
 use super::estimate;
-use super::plan::{Plan, STANDARD_LOOKS};
+use super::plan::Plan;
 use super::store::{self, StoreError};
 
 /// What is measured on: servers, or a pretence of them in tests.
@@ -170,29 +172,38 @@ pub fn run(
     result
 }
 
-/// The plan of a session that goes on: pairs up to the next planned look.
+/// The plan of a session that goes on: the pairs and looks that were planned and are left.
 ///
 /// # Errors
-/// When the budget of looks is used up.
+/// When it was settled, or has been looked at as often as was planned.
 pub fn extend(plan: &mut Plan, earlier: &SessionDocument) -> Result<(), SessionError> {
     let done = complete_blocks(earlier);
     plan.seed = earlier.protocol.seed;
     plan.looks.clone_from(&earlier.protocol.looks);
     plan.pairs = earlier.protocol.pairs_planned;
-    if done < plan.pairs && earlier.incomplete.is_some() {
+    let looked = plan.looks.iter().filter(|look| **look <= done).count();
+    if let Some(analysis) = earlier.analysis.as_ref().filter(|it| it.is_paired && is_settled(it)) {
+        let verdict = match analysis.comparison.verdict.kind {
+            VerdictKind::Better => "BETTER",
+            VerdictKind::Worse => "WORSE",
+            _ => "NO MATERIAL DIFFERENCE",
+        };
+        return Err(SessionError::CannotExtend(format!(
+            "the session was settled after {} pairs ({verdict}): looking again would be looking until it \
+             pleases. Repeat it as a new session with --from",
+            analysis.pairs
+        )));
+    }
+    if done < plan.pairs {
         return Ok(());
     }
-    let next = STANDARD_LOOKS.into_iter().find(|look| *look > done.max(plan.pairs)).ok_or_else(|| {
-        SessionError::CannotExtend(format!(
-            "the session has been looked at after {:?} pairs, and its budget of looks is used up: \
-             looking again until it pleases finds differences that are not there. Plan a new \
-             session with more pairs",
-            plan.looks
-        ))
-    })?;
-    plan.looks.push(next);
-    plan.pairs = next;
-    Ok(())
+    Err(SessionError::CannotExtend(format!(
+        "the session took the {looked} look{} it had planned (after {} pairs), and its level is spent: a \
+         further one would find differences that are not there. Start a new session with --from, and plan \
+         its looks ahead: --pairs 16 looks after 8, 12 and 16 and ends when settled",
+        if looked == 1 { "" } else { "s" },
+        plan.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    )))
 }
 
 /// Blocks of which every arm has a complete run.
@@ -644,17 +655,40 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_session_goes_on_with_its_seed_and_spends_its_budget_of_looks() {
-        let first = session("pairs = 8\nseed = 9", Fault::None, VerdictKind::Inconclusive, None);
-        let (first, _) = first.result.unwrap();
+    fn a_session_that_goes_on_takes_the_looks_that_were_planned_and_no_others() {
+        let cut = Fault::RunInterrupted(18);
+        let first = session("pairs = 16\nseed = 9", cut, VerdictKind::Inconclusive, None);
+        let (first, end) = first.result.unwrap();
+        assert_eq!((end, complete_blocks(&first)), (End::Interrupted, 9));
         let second = session("", Fault::None, VerdictKind::Inconclusive, Some(first.clone()));
+        assert_eq!(second.looks, [12, 16, 16]);
         let (second, _) = second.result.unwrap();
-        assert_eq!((second.runs.len(), second.protocol.looks.as_slice()), (24, &[8, 12][..]));
-        assert_eq!(second.protocol.block_order[..8], first.protocol.block_order[..]);
-        let third = session("", Fault::None, VerdictKind::Inconclusive, Some(second));
-        let (third, _) = third.result.unwrap();
-        let mut plan = Plan::new(&ExperimentFile::default(), Path::new("."), 1).unwrap();
-        assert!(matches!(extend(&mut plan, &third), Err(SessionError::CannotExtend(_))));
+        assert_eq!((second.runs.len(), second.protocol.looks.as_slice()), (32, &[8, 12, 16][..]));
+        assert_eq!(second.protocol.block_order[..9], first.protocol.block_order[..9]);
+    }
+
+    #[test]
+    fn a_session_whose_level_is_spent_is_not_looked_at_again() {
+        let refused = |pairs: &str, kind: VerdictKind| {
+            let (document, _) = session(pairs, Fault::None, kind, None).result.unwrap();
+            let mut plan = Plan::new(&ExperimentFile::default(), Path::new("."), 1).unwrap();
+            match extend(&mut plan, &document) {
+                Err(SessionError::CannotExtend(reason)) => reason,
+                other => panic!("{pairs} {kind:?}: {other:?}"),
+            }
+        };
+        let spent = refused("pairs = 8", VerdictKind::Inconclusive);
+        assert!(spent.contains("took the 1 look it had planned (after 8 pairs)"), "{spent}");
+        let spent = refused("pairs = 16", VerdictKind::Inconclusive);
+        assert!(spent.contains("took the 3 looks it had planned (after 8, 12, 16"), "{spent}");
+        for (kind, word) in [
+            (VerdictKind::Better, "BETTER"),
+            (VerdictKind::Worse, "WORSE"),
+            (VerdictKind::NoMaterialDifference, "NO MATERIAL DIFFERENCE"),
+        ] {
+            let settled = refused("pairs = 16", kind);
+            assert!(settled.contains(&format!("settled after 8 pairs ({word})")), "{settled}");
+        }
     }
 
     #[test]

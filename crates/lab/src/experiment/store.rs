@@ -259,6 +259,9 @@ fn seal_of(text: &[u8]) -> Seal {
     if hexadecimal(&digest.finalize()).as_bytes() == digits { Seal::Intact } else { Seal::Altered }
 }
 
+/// Runs and blocks of a session: a record that counts further was not made by one.
+const NUMBER_MAX: u32 = 1_000_000;
+
 /// Indices that point nowhere: everything that reads the document may rely on them afterwards.
 fn check_references(document: &SessionDocument) -> Result<(), (String, String)> {
     let arms = document.arms.len();
@@ -286,6 +289,15 @@ fn check_references(document: &SessionDocument) -> Result<(), (String, String)> 
     }
     for (place, run) in document.runs.iter().enumerate() {
         arm(format!("runs[{place}].arm"), run.arm)?;
+        let numbers = [("index", run.index), ("block", run.block), ("position", run.position)];
+        for (field, number) in numbers {
+            if number >= NUMBER_MAX {
+                return Err((
+                    format!("runs[{place}].{field}"),
+                    format!("is {number}, and no session has {NUMBER_MAX} of them"),
+                ));
+            }
+        }
         for (position, script) in run.scripts.iter().enumerate() {
             if script.script as usize >= scripts {
                 return Err((

@@ -25,6 +25,23 @@ use std::path::Path;
 use crate::experiment::document::SessionDocument;
 use crate::experiment::store::{self, StoreError};
 
+type Renderer = fn(&SessionDocument, &mut dyn io::Write) -> io::Result<()>;
+
+/// Every file beside the record, and what writes it.
+const FILES: [(&str, Renderer); 11] = [
+    ("runs.csv", csv::runs),
+    ("percentiles.csv", csv::percentiles),
+    ("exceedance.csv", csv::exceedance),
+    ("timeline.csv", csv::timeline),
+    ("events.jsonl", events::render),
+    ("bench.txt", benchmark::render),
+    ("otava.csv", csv::series),
+    ("bmf.json", judge::metrics),
+    ("junit.xml", judge::junit),
+    ("summary.md", markdown::render),
+    ("report.html", html::render),
+];
+
 /// Writes every file that is derived from the record into the session directory, each replaced in
 /// one step: `report.html`, `summary.md`, `runs.csv`, `percentiles.csv`, `exceedance.csv`,
 /// `timeline.csv`, `events.jsonl`, `bench.txt`, `otava.csv`, `bmf.json`, `junit.xml`. The record itself, `session.json`, is written by
@@ -33,21 +50,7 @@ use crate::experiment::store::{self, StoreError};
 /// # Errors
 /// What the operating system refuses; files written before stay.
 pub fn write_files(directory: &Path, document: &SessionDocument) -> Result<(), StoreError> {
-    type Renderer = fn(&SessionDocument, &mut dyn io::Write) -> io::Result<()>;
-    let files: [(&str, Renderer); 11] = [
-        ("runs.csv", csv::runs),
-        ("percentiles.csv", csv::percentiles),
-        ("exceedance.csv", csv::exceedance),
-        ("timeline.csv", csv::timeline),
-        ("events.jsonl", events::render),
-        ("bench.txt", benchmark::render),
-        ("otava.csv", csv::series),
-        ("bmf.json", judge::metrics),
-        ("junit.xml", judge::junit),
-        ("summary.md", markdown::render),
-        ("report.html", html::render),
-    ];
-    for (name, render) in files {
+    for (name, render) in FILES {
         store::replace_file(directory, name, |file| {
             let mut out = BufWriter::new(file);
             render(document, &mut out)?;
@@ -56,6 +59,9 @@ pub fn write_files(directory: &Path, document: &SessionDocument) -> Result<(), S
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod hostile;
 
 #[cfg(test)]
 mod tests {

@@ -17,8 +17,8 @@ pub use super::conclusion::{caveats, validity, verdict};
 use super::number;
 use crate::experiment::difference;
 use crate::experiment::document::{
-    ArmRole, Arrival, CacheState, Comparison, Difference, KeyAudit, LatencySummary, MeasureRow,
-    RowKind, Run, SessionDocument, StallRow, VerdictKind,
+    ArmRole, Arrival, CacheState, Comparison, Difference, GateStatus, KeyAudit, LatencySummary,
+    MeasureRow, RowKind, Run, SessionDocument, StallRow, VerdictKind,
 };
 use crate::target::QueryMode;
 
@@ -376,6 +376,14 @@ pub fn unchanged(document: &SessionDocument) -> String {
     {
         let short: String = first.chars().take(8).collect();
         parts.push(format!("data restored to {short} before every run"));
+    } else if let Some(gate) = document
+        .analysis
+        .iter()
+        .flat_map(|analysis| &analysis.gates)
+        .find(|gate| gate.name == "data" && gate.status == GateStatus::Passed)
+    {
+        // Of several: each arm's own files, or loaded anew when the session was gone on with.
+        parts.push(format!("data restored: {}", gate.text));
     }
     parts.join("; ")
 }

@@ -1,5 +1,6 @@
 //! Compares one arm with another, measure by measure.
 
+use super::finite::Percent;
 use super::max_t::adjusted_p;
 use super::measure::{Measure, percentile_of, summary_of};
 use super::outlier::{self, Outlier};
@@ -242,11 +243,11 @@ fn compare_logs(compared: &mut Compared, within: Option<WithinRuns>, level: Leve
         && let Some(robust) = hodges_lehmann(differences)
     {
         row.notes.push(format!(
-            "pair {} alone moves the estimate: mean {:+.1}%, without it {:+.1}%; shown is \
+            "pair {} alone moves the estimate: mean {:+.1}, without it {:+.1}; shown is \
              Hodges-Lehmann",
             pair + 1,
-            ratio(centre) * 100.0,
-            ratio(without) * 100.0
+            Percent(ratio(centre)),
+            Percent(ratio(without))
         ));
         row.change_ratio = known_ratio(robust);
     }
@@ -305,9 +306,9 @@ fn note_disagreement(
     // Rounding alone makes a difference where all pairs are equal.
     if apart > DISAGREEMENT_SHARE * (high - low) && apart > centre.abs() * 1e-9 {
         row.notes.push(format!(
-            "Student's t gives {:+.1}% .. {:+.1}%: the pairs are not alike",
-            ratio(centre - half) * 100.0,
-            ratio(centre + half) * 100.0
+            "Student's t gives {:+.1} .. {:+.1}: the pairs are not alike",
+            Percent(ratio(centre - half)),
+            Percent(ratio(centre + half))
         ));
     }
 }

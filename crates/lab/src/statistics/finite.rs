@@ -1,5 +1,7 @@
 //! Nothing leaves that is not a number, and no sum wraps around: rule 4.
 
+use std::fmt;
+
 use crate::experiment::document::{Analysis, Comparison};
 
 /// Sets to `None` what is NaN or infinite. Values of extreme records may overflow on the way back from
@@ -13,6 +15,25 @@ pub(super) fn clean(analysis: &mut Analysis) {
 /// The sum of counts, at most the largest there is: a record may hold any.
 pub(super) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// A ratio in percent, for sentences; with the sign and the places that are asked for. From a thousand million
+/// on it is a multiple, since a percentage of the largest numbers is none any more.
+#[derive(Clone, Copy)]
+pub(super) struct Percent(pub(super) f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(ratio) = *self;
+        if !ratio.is_finite() {
+            return out.write_str("an unknown part");
+        }
+        let sign = if out.sign_plus() && ratio >= 0.0 { "+" } else { "" };
+        if ratio.abs() >= 1e9 {
+            return write!(out, "{sign}{ratio:.1e} times");
+        }
+        write!(out, "{sign}{:.*}%", out.precision().unwrap_or(1), ratio * 100.0)
+    }
 }
 
 fn keep_finite(value: &mut Option<f64>) {
@@ -64,5 +85,26 @@ fn clean_comparison(comparison: &mut Comparison) {
         [&mut row.lift, &mut row.lift_chance_low, &mut row.lift_chance_high]
             .into_iter()
             .for_each(keep_finite);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Percent;
+
+    #[test]
+    fn no_percentage_in_a_sentence_is_infinite() {
+        for (ratio, plain, signed) in [
+            (0.1234, "12.3%", "+12%"),
+            (-0.5, "-50.0%", "-50%"),
+            (0.0, "0.0%", "+0%"),
+            (f64::MAX, "1.8e308 times", "+1.8e308 times"),
+            (f64::MIN, "-1.8e308 times", "-1.8e308 times"),
+            (f64::NAN, "an unknown part", "an unknown part"),
+            (f64::INFINITY, "an unknown part", "an unknown part"),
+        ] {
+            assert_eq!(format!("{:.1}", Percent(ratio)), plain);
+            assert_eq!(format!("{:+.0}", Percent(ratio)), signed);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Validity gates: conditions without which a session carries no verdict. Each says what it saw.
 
 use super::compare::pairs;
-use super::finite::total;
+use super::finite::{Percent, total};
 use super::verdict::inconclusive;
 use super::{host, overload, steady};
 use crate::experiment::conditions;
@@ -129,12 +129,12 @@ fn driver_busy(runs: &[&Run]) -> Gate {
         Some(ratio) if ratio <= DRIVER_BUSY_MAX => gate(
             "driver_busy",
             GateStatus::Passed,
-            format!("driver threads {:.0}% busy", ratio * 100.0),
+            format!("driver threads {:.0} busy", Percent(ratio)),
         ),
         Some(ratio) => gate(
             "driver_busy",
             GateStatus::Warned,
-            format!("driver threads {:.0}% busy: use more threads (-j)", ratio * 100.0),
+            format!("driver threads {:.0} busy: use more threads (-j)", Percent(ratio)),
         ),
     }
 }
@@ -168,7 +168,8 @@ fn errors(document: &SessionDocument, runs: &[&Run]) -> Gate {
         .collect();
     let most = shares.iter().copied().fold(0.0, f64::max);
     let least = shares.iter().copied().fold(1.0, f64::min);
-    let listed: Vec<String> = shares.iter().map(|share| format!("{:.2}%", share * 100.0)).collect();
+    let listed: Vec<String> =
+        shares.iter().map(|share| format!("{:.2}", Percent(*share))).collect();
     let text = format!("failed transactions by arm: {}", listed.join(", "));
     if most > FAILED_RATIO_MAX {
         return gate("errors", GateStatus::Failed, format!("{text}: too many to judge the others"));
@@ -438,8 +439,8 @@ fn little(document: &SessionDocument, runs: &[&Run]) -> Gate {
         return not_applicable("little", "clients pause or fail, so they are not always busy");
     };
     let text = format!(
-        "clients and throughput x service time agree to {:.1}% ({})",
-        apart * 100.0,
+        "clients and throughput x service time agree to {:.1} ({})",
+        Percent(apart),
         run_name(document, run)
     );
     // A driver short of CPU leaves clients idle between transactions.

@@ -11,6 +11,7 @@
 //!    voids the session. A smaller one that exceeds what chance makes of these pairs is said.
 
 use super::compare::pairs;
+use super::finite::Percent;
 use super::gates::{not_applicable, run_name, share_of};
 use super::sign_flip::{SubsetMeans, mean, median};
 use crate::experiment::document::{Gate, GateStatus, Run, SessionDocument};
@@ -46,20 +47,20 @@ pub(super) fn gate(document: &SessionDocument, runs: &[&Run]) -> Gate {
     let steal_most =
         runs.iter().filter_map(|run| Some((steal(run)?, *run))).max_by(|a, b| a.0.total_cmp(&b.0));
     let shown = |share: Option<f64>| {
-        share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.0}%", share * 100.0))
+        share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.0}", Percent(share)))
     };
     let mut text = format!("foreign load {} of the CPUs", shown(foreign_median));
     if let Some((most, run)) = steal_most {
-        text = format!("{text}, steal at most {:.1}%", most * 100.0);
+        text = format!("{text}, steal at most {:.1}", Percent(most));
         if most > STEAL_SAID {
             text = format!("{text} in {}", run_name(document, run));
         }
     }
     if lost_median > LOST_VOID {
         let text = format!(
-            "{text}: others had {:.0}% of this machine (at most {:.0}%): stop them, or measure elsewhere",
-            lost_median * 100.0,
-            LOST_VOID * 100.0
+            "{text}: others had {:.0} of this machine (at most {:.0}): stop them, or measure elsewhere",
+            Percent(lost_median),
+            Percent(LOST_VOID)
         );
         return judged(GateStatus::Failed, text);
     }

@@ -32,7 +32,7 @@ use verdict::{floor, inconclusive, verdict};
 pub use unpaired::analyse_unpaired;
 
 use crate::experiment::document::{
-    Analysis, ArmRole, Comparison, Gate, RowKind, SessionDocument, Verdict,
+    Analysis, ArmRole, Comparison, Gate, RowKind, SessionDocument, Verdict, VerdictKind,
 };
 
 /// Level of a session with a single look.
@@ -85,8 +85,33 @@ pub fn analyse(document: &SessionDocument) -> Analysis {
         floor_ratio: floor,
         flip_seed: seed,
     };
+    if document.incomplete.is_some() {
+        withhold_between_looks(document, &mut analysis);
+    }
     finite::clean(&mut analysis);
     analysis
+}
+
+/// A session that was cut off between its planned looks has no verdict: it can be gone on with, and a verdict
+/// now would be a look that nobody planned.
+fn withhold_between_looks(document: &SessionDocument, analysis: &mut Analysis) {
+    let looks = &document.protocol.looks;
+    let next = looks.iter().find(|look| **look > analysis.pairs);
+    let (Some(next), false) = (next, looks.contains(&analysis.pairs)) else { return };
+    let reason = format!(
+        "cut off after {} pairs, and looked at only as planned: next after {next}; --extend goes on",
+        analysis.pairs
+    );
+    for comparison in std::iter::once(&mut analysis.comparison).chain(&mut analysis.further) {
+        let verdict = &mut comparison.verdict;
+        let is_settled = matches!(
+            verdict.kind,
+            VerdictKind::Better | VerdictKind::Worse | VerdictKind::NoMaterialDifference
+        );
+        if is_settled {
+            *verdict = inconclusive(vec![reason.clone()], None);
+        }
+    }
 }
 
 /// The verdict on the primary measure alone, contender against baseline: the same as

@@ -1,6 +1,7 @@
 //! What the noise is made of, in words.
 
 use super::compare::{Pair, log_ratio, ratio};
+use super::finite::Percent;
 use super::measure::Measure;
 use super::sign_flip::{median, standard_deviation};
 use super::{outlier, series, within_run};
@@ -40,8 +41,8 @@ pub fn diagnose(
     notes.extend(between_and_within(primary, pairs));
     if let Some(floor) = floor_ratio {
         let text = format!(
-            "two copies of one arm differ by up to {:.1}% ({})",
-            floor * 100.0,
+            "two copies of one arm differ by up to {:.1} ({})",
+            Percent(floor),
             primary.name()
         );
         notes.push(note("floor", text));
@@ -60,20 +61,20 @@ pub fn diagnose(
 fn between_and_within(primary: &Measure, pairs: &[Pair<'_>]) -> Option<NoiseNote> {
     let logs: Vec<f64> = log_ratios(primary, pairs).into_iter().map(|(_, log)| log).collect();
     let between = standard_deviation(&logs)?;
-    let spread = format!("pairs differ by {:.1}% (standard deviation)", between * 100.0);
+    let spread = format!("pairs differ by {:.1} (standard deviation)", Percent(between));
     // The seconds of a run make its throughput. Of a percentile they say little: one second in a stall
     // outweighs all others.
     let within = within_run::of(primary, pairs)
         .map(|within| within.standard_error * (pairs.len() as f64).sqrt());
     let text = match within {
         Some(within) if between > 2.0 * within => format!(
-            "{spread}, of which seconds within runs explain {:.1}%: the noise lies between runs, look at \
+            "{spread}, of which seconds within runs explain {:.1}: the noise lies between runs, look at \
              placement and restarts",
-            within * 100.0
+            Percent(within)
         ),
         Some(within) => format!(
-            "{spread}, seconds within runs explain {:.1}%: longer runs would help",
-            within * 100.0
+            "{spread}, seconds within runs explain {:.1}: longer runs would help",
+            Percent(within)
         ),
         None => spread,
     };
@@ -101,12 +102,12 @@ fn outlier_pair(primary: &Measure, pairs: &[Pair<'_>]) -> Option<NoiseNote> {
     Some(note(
         "outlier_pair",
         format!(
-            "pair {} (runs {} and {}) stands alone: {:+.1}% where the others average {:+.1}%",
+            "pair {} (runs {} and {}) stands alone: {:+.1} where the others average {:+.1}",
             pair + 1,
             against.index + 1,
             run.index + 1,
-            ratio(log) * 100.0,
-            ratio(found.without) * 100.0
+            Percent(ratio(log)),
+            Percent(ratio(found.without))
         ),
     ))
 }
@@ -131,9 +132,9 @@ fn drift(primary: &Measure, pairs: &[Pair<'_>]) -> Option<NoiseNote> {
     let p = series::trend_p(&pooled)?;
     let text = if p < 0.05 {
         format!(
-            "the machine drifts: {} changes by {:+.2}% a run",
+            "the machine drifts: {} changes by {:+.2} a run",
             primary.name(),
-            ratio(slope) * 100.0
+            Percent(ratio(slope))
         )
     } else {
         "no drift over the session".to_owned()
@@ -167,11 +168,11 @@ fn two_modes(document: &SessionDocument, primary: &Measure) -> Vec<NoiseNote> {
             notes.push(note(
                 "two_modes",
                 format!(
-                    "{}: two modes, {} runs of {} lie {:.0}% above the others",
+                    "{}: two modes, {} runs of {} lie {:.0} above the others",
                     arm.name,
                     high.len(),
                     values.len(),
-                    ratio(gap) * 100.0
+                    Percent(ratio(gap))
                 ),
             ));
         }
@@ -283,8 +284,8 @@ fn host(pairs: &[Pair<'_>]) -> Vec<NoiseNote> {
         notes.push(note(
             "steal",
             format!(
-                "the hypervisor took {:.1}% of the CPU time in run {}: other guests share this machine",
-                ratio * 100.0,
+                "the hypervisor took {:.1} of the CPU time in run {}: other guests share this machine",
+                Percent(ratio),
                 run.index + 1
             ),
         ));
@@ -306,8 +307,8 @@ fn host(pairs: &[Pair<'_>]) -> Vec<NoiseNote> {
         && let (Some((cpus, _)), Some((ratio, _))) = (foreign, steal)
     {
         let text = format!(
-            "quiet: other processes used up to {cpus:.2} CPUs, steal up to {:.1}%",
-            ratio * 100.0
+            "quiet: other processes used up to {cpus:.2} CPUs, steal up to {:.1}",
+            Percent(ratio)
         );
         notes.push(note("host", text));
     }
@@ -323,9 +324,9 @@ fn client(pairs: &[Pair<'_>]) -> Vec<NoiseNote> {
         notes.push(note(
             "client",
             format!(
-                "the load generator's threads were {:.0}% busy in run {}: part of what is measured may be \
+                "the load generator's threads were {:.0} busy in run {}: part of what is measured may be \
                  its own; give it more threads (-j) or CPUs",
-                busy * 100.0,
+                Percent(busy),
                 run.index + 1
             ),
         ));

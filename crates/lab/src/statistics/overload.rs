@@ -8,7 +8,7 @@
 //! (H. Theil, P. Sen), so that one stall, at whichever time, is not taken for a trend: more than half of
 //! the pairs would have to rise.
 
-use super::finite::total;
+use super::finite::{Percent, total};
 use super::series;
 use crate::experiment::document::{Arrival, Gate, GateStatus, Run, SessionDocument};
 
@@ -144,9 +144,9 @@ fn rate(document: &SessionDocument, runs: &[&Run], asked: &str) -> Gate {
         return gate("rate", GateStatus::Failed, "nothing was planned".to_owned());
     };
     let (share, text) = if least < RATE_ACHIEVED_MIN || least <= in_time {
-        (least, format!("{:.1}% of {asked} in {run}", least * 100.0))
+        (least, format!("{:.1} of {asked} in {run}", Percent(least)))
     } else {
-        let text = format!("{arm} did {:.1}% of {asked} within the measured part", in_time * 100.0);
+        let text = format!("{arm} did {:.1} of {asked} within the measured part", Percent(in_time));
         (in_time, text)
     };
     let holds = share >= RATE_ACHIEVED_MIN;
@@ -182,11 +182,11 @@ fn overload(document: &SessionDocument, runs: &[&Run]) -> Gate {
         if let Some((growth, run)) = worst {
             findings.push(format!(
                 "{name} does not keep up in {} of {} runs: its backlog grows by up to {:.1} \
-                 transactions a second, {:.1}% of what is asked, and {} were open at the end of run {}",
+                 transactions a second, {:.1} of what is asked, and {} were open at the end of run {}",
                 growing.len(),
                 runs.len(),
                 growth.per_s,
-                growth.rate_ratio * 100.0,
+                Percent(growth.rate_ratio),
                 run.counts.backlog_at_end,
                 run.index + 1,
             ));

@@ -1,14 +1,18 @@
 //! What a session could have seen, and how many pairs would settle a question.
 
-use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
+use statrs::distribution::{ChiSquared, Continuous, ContinuousCDF, StudentsT};
 
 use super::sign_flip::p_floor;
 
 /// Chance of seeing an effect of the size called detectable.
 pub const POWER: f64 = 0.8;
 
-/// Most pairs a recommendation names: beyond it the machine, not the number, is the remedy.
-pub const PAIRS_MAX: u32 = 10_000;
+/// Most pairs a recommendation names, and a session takes: beyond it the machine or longer runs, not the
+/// number, are the remedy.
+pub const PAIRS_MAX: u32 = 1_000;
+
+/// Chance that the number of pairs needed lies in the range that is named.
+const RANGE: f64 = 0.8;
 
 /// The quantile of Student's t; `None` below one degree of freedom.
 #[must_use]
@@ -178,6 +182,29 @@ pub fn pairs_needed(spread: Spread, effect: f64, alpha: f64) -> Option<u32> {
     Some(low)
 }
 
+/// Between which numbers the pairs needed lie with a chance of 80%, since the spread of `pairs` pairs is known
+/// only so well; at least `pairs` and one. An end beyond [`PAIRS_MAX`] is `None`.
+#[must_use]
+pub fn pairs_needed_range(
+    spread: Spread,
+    pairs: usize,
+    effect: f64,
+    alpha: f64,
+) -> (Option<u32>, Option<u32>) {
+    let degrees = pairs as f64 - 1.0;
+    let at = |probability: f64| -> Option<u32> {
+        let quantile = ChiSquared::new(degrees).ok()?.inverse_cdf(probability);
+        let deviation = spread.pairs * (degrees / quantile).sqrt();
+        let more = u32::try_from(pairs).unwrap_or(PAIRS_MAX).saturating_add(1);
+        pairs_needed(Spread { pairs: deviation, ..spread }, effect, alpha)
+            .map(|needed| needed.max(more))
+    };
+    if degrees < 1.0 {
+        return (None, None);
+    }
+    (at((1.0 + RANGE) / 2.0), at((1.0 - RANGE) / 2.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sign_flip::{SubsetMeans, standard_deviation};
@@ -193,6 +220,26 @@ mod tests {
         let (alike, apart) = (needed(0.0).unwrap(), needed(0.004).unwrap());
         assert!(alike < apart && apart < 2 * alike, "{alike} {apart}");
         assert_eq!(needed(0.03), None);
+    }
+
+    #[test]
+    fn the_range_of_pairs_needed_holds_the_number_in_four_sessions_of_five() {
+        let mut normal = super::super::synthetic::Normal::new(77);
+        let truth = pairs_needed(spread(0.04), 0.02, 0.05).unwrap();
+        let sessions = 400;
+        let held = (0..sessions)
+            .filter(|_| {
+                let noise: Vec<f64> = (0..8).map(|_| 0.04 * normal.deviate()).collect();
+                let found = spread(standard_deviation(&noise).unwrap());
+                let (low, high) = pairs_needed_range(found, 8, 0.02, 0.05);
+                low.is_some_and(|low| low <= truth) && high.is_none_or(|high| high >= truth)
+            })
+            .count();
+        // Three standard errors of 80%.
+        assert!((296..=344).contains(&held), "{held}");
+        assert_eq!(pairs_needed_range(spread(0.04), 1, 0.02, 0.05), (None, None));
+        assert_eq!(pairs_needed_range(spread(9.0), 8, 0.02, 0.05), (None, None));
+        assert_eq!(pairs_needed_range(spread(1e-9), 8, 0.02, 0.05), (Some(9), Some(9)));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! warm-up: where a run holds two whole cycles or more, the first whole cycle is compared with the
 //! last; where it holds a part, the change cannot be told from theirs and is only remarked on.
 
+use super::finite::Percent;
 use super::series::{self, Class, Course};
 use super::sign_flip::median;
 use crate::experiment::document::{Arrival, Gate, GateStatus, NoiseNote, Run, SessionDocument};
@@ -106,12 +107,12 @@ pub(super) fn gate(document: &SessionDocument, runs: &[&Run]) -> Gate {
                 .collect();
             if alike.len() >= RUNS_MIN && alike.len() * 2 > own.len() {
                 findings.push(format!(
-                    "{} {} in {} of {} runs, by {:.0}% within a run",
+                    "{} {} in {} of {} runs, by {:.0} within a run",
                     arm.name,
                     words(class),
                     alike.len(),
                     own.len(),
-                    median(&alike).unwrap_or(0.0).abs() * 100.0
+                    Percent(median(&alike).unwrap_or(0.0).abs())
                 ));
             }
         }

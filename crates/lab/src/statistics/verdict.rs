@@ -1,8 +1,11 @@
 //! From the primary measure's row to one of five verdicts.
 
 use super::compare::{Compared, EPISODES_MIN, Level, SAMPLES_BEYOND_MIN, known_ratio, ratio};
+use super::finite::Percent;
 use super::measure::Measure;
-use super::power::{Spread, floor_by_chance, pairs_for_level, pairs_needed};
+use super::power::{
+    PAIRS_MAX, Spread, floor_by_chance, pairs_for_level, pairs_needed, pairs_needed_range,
+};
 use super::sign_flip::{mean, p_floor, standard_deviation};
 use crate::experiment::document::{
     Gate, GateStatus, RowKind, SessionDocument, Verdict, VerdictKind,
@@ -50,12 +53,8 @@ pub fn verdict(
     let row = &primary.row;
     // A floor beyond the margin that is not chance is the copies' placement, which more pairs do not move.
     let is_placement = is_placement(primary, floor, level);
-    let needed =
-        standard_deviation(&primary.differences).filter(|_| !is_placement).and_then(|deviation| {
-            let floor = floor.map(f64::ln_1p);
-            let spread = Spread::of(deviation, primary.differences.len(), floor);
-            pairs_needed(spread, level.margin().1, level.alpha)
-        });
+    let needed = if is_placement { None } else { Needed::of(primary, pairs, floor, level) };
+    let number = needed.as_ref().and_then(|needed| needed.number);
     if row.kind == RowKind::NotTested {
         let reason = format!("{} is a single value of each run and cannot be tested", row.measure);
         return inconclusive(vec![reason], None);
@@ -80,17 +79,17 @@ pub fn verdict(
         RowKind::Same => {
             let (low, high) = primary.equivalence.unwrap_or_default();
             let reason = format!(
-                "the change lies within {:+.1}% .. {:+.1}% ({:.0}% interval), inside the margin of \
-                 {:.1}%",
-                ratio(low) * 100.0,
-                ratio(high) * 100.0,
-                (1.0 - level.equivalence_alpha()) * 100.0,
-                level.margin_ratio * 100.0
+                "the change lies within {:+.1} .. {:+.1} ({:.0} interval), inside the margin of \
+                 {:.1}",
+                Percent(ratio(low)),
+                Percent(ratio(high)),
+                Percent(1.0 - level.equivalence_alpha()),
+                Percent(level.margin_ratio)
             );
             let kind = VerdictKind::NoMaterialDifference;
             return Verdict { kind, ..inconclusive(vec![reason], None) };
         }
-        _ => return undecided(primary, pairs, level, needed),
+        _ => return undecided(primary, pairs, level, needed.as_ref()),
     };
     let change = row.change_ratio.unwrap_or(0.0);
     if let Some(floor) = floor
@@ -102,12 +101,12 @@ pub fn verdict(
             ""
         };
         let reason = format!(
-            "the change of {:+.1}% is not above this session's noise floor: two copies of one arm \
-             differ by {:.1}%{remedy}",
-            change * 100.0,
-            floor * 100.0
+            "the change of {:+.1} is not above this session's noise floor: two copies of one arm \
+             differ by {:.1}{remedy}",
+            Percent(change),
+            Percent(floor)
         );
-        return Verdict { is_below_floor: true, ..inconclusive(vec![reason], needed) };
+        return Verdict { is_below_floor: true, ..inconclusive(vec![reason], number) };
     }
     let is_beyond_margin = match (row.low_ratio, row.high_ratio) {
         (Some(low), _) if low > 0.0 => low >= level.margin_ratio,
@@ -115,6 +114,52 @@ pub fn verdict(
         _ => false,
     };
     Verdict { kind, is_beyond_margin, ..inconclusive(Vec::new(), None) }
+}
+
+/// How many pairs would settle the margin.
+struct Needed {
+    number: Option<u32>,
+    words: String,
+}
+
+impl Needed {
+    /// By the spread of the pairs and what the copies differ by beyond chance. The spread of a few pairs is
+    /// known to half or twice itself, so a range goes with the number, and none is named that no session
+    /// could run.
+    fn of(primary: &Compared, pairs: usize, floor: Option<f64>, level: Level) -> Option<Self> {
+        let known = primary.differences.len();
+        let deviation = standard_deviation(&primary.differences).filter(|it| *it > 0.0)?;
+        let floor =
+            floor.map(f64::ln_1p).filter(|floor| *floor > floor_by_chance(deviation, known));
+        let spread = Spread::of(deviation, known, floor);
+        let margin = Percent(level.margin_ratio);
+        let effect = level.margin().1;
+        let (low, high) = pairs_needed_range(spread, known, effect, level.alpha);
+        let more = u32::try_from(pairs).unwrap_or(PAIRS_MAX).saturating_add(1);
+        let number = pairs_needed(spread, effect, level.alpha).map(|needed| needed.max(more));
+        let words = match (low, number, high) {
+            (None, ..) => format!(
+                "no {PAIRS_MAX} pairs of this spread would settle the margin of {margin:.1}: longer runs \
+                 or a quieter machine are the remedy"
+            ),
+            (Some(low), None, _) => format!(
+                "how many pairs would settle the margin of {margin:.1} cannot be told from {known}: \
+                 {low} to more than {PAIRS_MAX}"
+            ),
+            (Some(low), Some(number), Some(high)) if low < high => format!(
+                "about {number} pairs would settle the margin of {margin:.1} ({low} to {high}, as the \
+                 spread of {known} pairs tells)"
+            ),
+            (Some(low), Some(number), None) => format!(
+                "about {number} pairs would settle the margin of {margin:.1} ({low} to more than \
+                 {PAIRS_MAX}, as the spread of {known} pairs tells)"
+            ),
+            (_, Some(number), _) => {
+                format!("about {number} pairs would settle the margin of {margin:.1}")
+            }
+        };
+        Some(Self { number, words })
+    }
 }
 
 /// Whether the copies of an arm differ by more than the margin, and by more than chance.
@@ -126,8 +171,9 @@ fn is_placement(primary: &Compared, floor: Option<f64>, level: Level) -> bool {
 }
 
 /// Why nothing can be said, and what would settle it.
-fn undecided(primary: &Compared, pairs: usize, level: Level, needed: Option<u32>) -> Verdict {
+fn undecided(primary: &Compared, pairs: usize, level: Level, needed: Option<&Needed>) -> Verdict {
     let row = &primary.row;
+    let number = needed.and_then(|needed| needed.number);
     // One pair's change is shown, though it is no difference to test.
     let known = primary.differences.len().max(pairs.min(1));
     let noun = if known == 1 { "pair" } else { "pairs" };
@@ -139,15 +185,15 @@ fn undecided(primary: &Compared, pairs: usize, level: Level, needed: Option<u32>
             p_floor(known),
             level.alpha,
         );
-        return inconclusive(vec![reason], Some(needed.map_or(least, |needed| needed.max(least))));
+        return inconclusive(vec![reason], Some(number.map_or(least, |number| number.max(least))));
     }
     let mut reasons = Vec::new();
     let is_significant = row.p_adjusted.is_some_and(|p| p <= level.alpha);
     if is_significant && row.larger_is_better.is_none() {
         reasons.push(format!(
-            "{} changed by {:+.1}%, and neither direction of it is better",
+            "{} changed by {:+.1}, and neither direction of it is better",
             row.measure,
-            row.change_ratio.unwrap_or(0.0) * 100.0
+            Percent(row.change_ratio.unwrap_or(0.0))
         ));
     } else if is_significant {
         reasons.push(format!(
@@ -158,20 +204,17 @@ fn undecided(primary: &Compared, pairs: usize, level: Level, needed: Option<u32>
     }
     if let Some(least) = row.detectable_ratio {
         reasons.push(format!(
-            "{pairs} pairs of this spread see changes of {:.1}% or more",
-            least * 100.0
+            "{pairs} pairs of this spread see changes of {:.1} or more",
+            Percent(least)
         ));
     }
     if let Some(needed) = needed {
-        reasons.push(format!(
-            "about {needed} pairs would settle the margin of {:.1}%",
-            level.margin_ratio * 100.0
-        ));
+        reasons.push(needed.words.clone());
     }
     if reasons.is_empty() {
         reasons.push(format!("the pairs do not agree on {}", row.measure));
     }
-    inconclusive(reasons, needed)
+    inconclusive(reasons, number)
 }
 
 /// The largest difference of the primary measure between the two copies of one arm, as a ratio minus

@@ -1,11 +1,12 @@
 //! Servers of our own: made once, restored for every run.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel::runtime::Runtime;
 
+use super::super::file::nearest;
 use super::super::plan::{Place, Plan};
 use super::super::session::{Failure, Observer};
 use super::Interruption;
@@ -13,6 +14,7 @@ use crate::initialise::{InitialiseError, InitialiseOptions, Phase, estimated_byt
 use crate::report::number;
 use crate::target::postgres::address::Address;
 use crate::target::postgres::binaries::{Binaries, Wanted};
+use crate::target::postgres::client::Client;
 use crate::target::postgres::server::{
     ManagedServer, ServerError, ServerOptions, Shutdown, default_parent, remove_leftovers,
 };
@@ -295,14 +297,39 @@ impl ManagedArms {
         Ok(())
     }
 
+    /// Refuses settings that the server just made does not know, before anything is loaded.
+    fn check_setting_names(&self, server: &ManagedServer, directory: &Path) -> Result<(), Failure> {
+        let fail =
+            |error: &dyn std::fmt::Display| Failure::Environment(format!("loading: {error}"));
+        let mut client =
+            Client::connect(&server.address(), &self.runtime).map_err(|error| fail(&error))?;
+        let rows = client
+            .query("select name from pg_catalog.pg_settings")
+            .map_err(|error| fail(&error))?;
+        let known: Vec<&str> = rows.iter().filter_map(|row| row.value(0)).collect();
+        for arm in &self.arms {
+            let is_of_server =
+                arm.binaries.as_ref().is_some_and(|own| own.directory() == directory);
+            if !is_of_server {
+                continue;
+            }
+            if let Some(text) = arm.settings.keys().find_map(|name| unknown_setting(name, &known)) {
+                return Err(Failure::Environment(format!("arm '{}': {text}", arm.name)));
+            }
+        }
+        Ok(())
+    }
+
     fn load(&self, binaries: Binaries, observer: &mut dyn Observer) -> Result<Snapshot, Failure> {
         let version = binaries.version().to_owned();
+        let directory = binaries.directory().to_owned();
         let fail = |error: ServerError| failure("loading", &error);
         observer.stage(&format!("making a data directory with {version}"), None);
         let options = ServerOptions::new(binaries, "loader", Arc::clone(&self.interruption.flag));
         let mut server = ManagedServer::create(options, &self.runtime).map_err(fail)?;
         server.initialise().map_err(fail)?;
         server.start().map_err(fail)?;
+        self.check_setting_names(&server, &directory)?;
         if let Some(options) = &self.tables {
             let text = format!("loading pgbench's tables at scale {}", options.scale);
             observer.stage(&text, None);
@@ -340,9 +367,41 @@ impl ManagedArms {
     }
 }
 
+/// Why a server with these settings does not know this one. A name with a dot is an extension's, which may
+/// not be loaded yet.
+fn unknown_setting(name: &str, known: &[&str]) -> Option<String> {
+    let is_known = name.contains('.') || known.iter().any(|known| known.eq_ignore_ascii_case(name));
+    if is_known {
+        return None;
+    }
+    let remedy = nearest(&name.to_ascii_lowercase(), known).map_or_else(
+        || "; see pg_settings for those it knows".to_owned(),
+        |near| format!("; did you mean '{near}'?"),
+    );
+    Some(format!("the server has no setting '{name}'{remedy}"))
+}
+
 fn failure(name: &str, error: &ServerError) -> Failure {
     match error {
         ServerError::Interrupted => Failure::Interrupted,
         error => Failure::Environment(format!("arm '{name}': {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelled_setting_is_named_with_the_nearest_one_before_anything_is_loaded() {
+        let known = ["shared_buffers", "work_mem"];
+        assert_eq!(
+            unknown_setting("shared_bufers", &known).unwrap(),
+            "the server has no setting 'shared_bufers'; did you mean 'shared_buffers'?"
+        );
+        assert!(unknown_setting("nothing_like_it", &known).unwrap().contains("pg_settings"));
+        for name in ["work_mem", "Work_Mem", "auto_explain.log_min_duration"] {
+            assert_eq!(unknown_setting(name, &known), None);
+        }
     }
 }
