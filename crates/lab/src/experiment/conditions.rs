@@ -12,22 +12,20 @@ pub const PREFIX: &str = "condition ";
 /// Lengths of imported runs follow from their first and last transaction, so they are never quite equal.
 const IMPORTED_DURATION_RATIO_MAX: f64 = 0.05;
 
-/// All conditions in which `right` differs from `left`, none of them declared. What an imported log does
-/// not tell is not known to differ.
+/// All conditions in which `right` differs from `left`, declared where `allowed` names them. What an imported
+/// log does not tell is not known to differ.
 #[must_use]
-pub fn between(left: &SessionDocument, right: &SessionDocument) -> Vec<Difference> {
+pub fn between(
+    left: &SessionDocument,
+    right: &SessionDocument,
+    allowed: &[String],
+) -> Vec<Difference> {
     let (a, b) = (&left.protocol, &right.protocol);
     let is_imported = is_imported(left) || is_imported(right);
     let mut found = Vec::new();
     let mut say = |what: &str, differs: bool, of: &dyn Fn(&Protocol) -> Option<String>| {
         if differs {
-            found.push(Difference {
-                arm: 1,
-                what: format!("{PREFIX}{what}"),
-                baseline: of(a),
-                other: of(b),
-                is_declared: false,
-            });
+            found.push(difference(what, of(a), of(b), allowed));
         }
     };
     say("arrival", !same_arrival(left, right), &|it| Some(arrival(it.arrival)));
@@ -42,6 +40,15 @@ pub fn between(left: &SessionDocument, right: &SessionDocument) -> Vec<Differenc
     if is_imported {
         return found;
     }
+    let (here, there) = (machine(left), machine(right));
+    if here != there {
+        found.push(difference("machine", Some(here), Some(there), allowed));
+    }
+    let mut say = |what: &str, differs: bool, of: &dyn Fn(&Protocol) -> Option<String>| {
+        if differs {
+            found.push(difference(what, of(a), of(b), allowed));
+        }
+    };
     let percent = |it: &Protocol| it.fillfactor.map(u64::from);
     say("fillfactor", percent(a) != percent(b), &|it| it.fillfactor.map(|it| it.to_string()));
     say("threads", a.threads != b.threads, &|it| Some(it.threads.to_string()));
@@ -54,6 +61,27 @@ pub fn between(left: &SessionDocument, right: &SessionDocument) -> Vec<Differenc
     });
     say("max_tries", a.max_tries != b.max_tries, &|it| Some(it.max_tries.to_string()));
     found
+}
+
+fn difference(
+    what: &str,
+    baseline: Option<String>,
+    other: Option<String>,
+    allowed: &[String],
+) -> Difference {
+    let is_declared = allowed.iter().any(|name| name == what);
+    Difference { arm: 1, what: format!("{PREFIX}{what}"), baseline, other, is_declared }
+}
+
+/// What makes one machine another: kernels are updated, and memory is reported to the page.
+fn machine(document: &SessionDocument) -> String {
+    let machine = &document.machine;
+    let cpus = machine.cpu_count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let memory = machine.memory_bytes.map_or_else(
+        || "?".to_owned(),
+        |bytes| format!("{:.0}", bytes as f64 / f64::from(1 << 30)),
+    );
+    format!("{cpus} x {}, {memory} GiB", machine.cpu.as_deref().unwrap_or("unknown processor"))
 }
 
 fn is_imported(document: &SessionDocument) -> bool {
@@ -165,7 +193,8 @@ mod tests {
 
     #[test]
     fn every_condition_that_differs_is_named() {
-        let changes: [(&str, Change); 12] = [
+        let changes: [(&str, Change); 13] = [
+            ("machine", |it| it.machine.cpu_count = Some(64)),
             ("arrival", |it| it.protocol.arrival = Arrival::Poisson { rate_per_s: 100.0 }),
             ("duration", |it| it.protocol.duration_ns *= 2),
             ("clients", |it| it.protocol.clients += 1),
@@ -184,15 +213,17 @@ mod tests {
         plain.protocol.cache_state = CacheState::CarriedOver;
         plain.protocol.query_mode = QueryMode::Simple;
         plain.protocol.scripts = vec![ScriptUse::of("x", 1, "select 1")];
-        assert!(between(&plain, &plain).is_empty());
+        assert!(between(&plain, &plain, &[]).is_empty());
         for (what, change) in changes {
             let mut other = plain.clone();
             change(&mut other);
             for (left, right) in [(&plain, &other), (&other, &plain)] {
-                let found = between(left, right);
+                let found = between(left, right, &[]);
                 assert_eq!(found.len(), 1, "{what}: {found:?}");
                 assert_eq!(found[0].what, format!("{PREFIX}{what}"));
                 assert!(!found[0].is_declared && found[0].baseline != found[0].other);
+                let found = between(left, right, &[what.to_owned()]);
+                assert!(found.iter().all(|it| it.is_declared), "{found:?}");
             }
         }
     }
@@ -205,9 +236,9 @@ mod tests {
         let mut right = left.clone();
         right.protocol.scripts[0].weight = 10;
         right.protocol.scripts[1].weight = 30;
-        assert!(between(&left, &right).is_empty());
+        assert!(between(&left, &right, &[]).is_empty());
         right.protocol.scripts[1].weight = 31;
-        assert_eq!(between(&left, &right)[0].what, "condition scripts");
+        assert_eq!(between(&left, &right, &[])[0].what, "condition scripts");
     }
 
     #[test]
@@ -221,9 +252,9 @@ mod tests {
             }
             document
         };
-        assert!(between(&at(100.0, "imported"), &at(100.9, "imported")).is_empty());
-        assert!(!between(&at(100.0, "imported"), &at(103.0, "imported")).is_empty());
-        assert!(!between(&at(100.0, "managed"), &at(100.9, "managed")).is_empty());
-        assert!(!between(&at(f64::NAN, "managed"), &at(100.0, "managed")).is_empty());
+        assert!(between(&at(100.0, "imported"), &at(100.9, "imported"), &[]).is_empty());
+        assert!(!between(&at(100.0, "imported"), &at(103.0, "imported"), &[]).is_empty());
+        assert!(!between(&at(100.0, "managed"), &at(100.9, "managed"), &[]).is_empty());
+        assert!(!between(&at(f64::NAN, "managed"), &at(100.0, "managed"), &[]).is_empty());
     }
 }

@@ -185,7 +185,7 @@ pub(super) struct Flags {
     /// The rate is meant to exceed what the server can do: falling behind then only warns.
     #[arg(long)]
     saturation: bool,
-    /// Setting that may differ though no arm declares it, repeatable
+    /// Setting that may differ though no arm declares it, or condition of stored runs, repeatable
     #[arg(long, value_name = "SETTING")]
     allow_difference: Vec<String>,
     #[command(flatten)]
@@ -210,6 +210,11 @@ impl Flags {
     /// The least change that matters, where a flag says so.
     pub(super) fn margin(&self) -> Option<f64> {
         self.margin
+    }
+
+    /// What may differ though nobody declared it.
+    pub(super) fn allowed_differences(&self) -> &[String] {
+        &self.allow_difference
     }
 
     /// The flags as if they stood in a file.

@@ -18,7 +18,7 @@ pub(super) fn compare(left: &Path, right: &Path, flags: &Flags) -> anyhow::Resul
     refuse_what_cannot_apply(flags)?;
     let (baseline, left_altered) = read(left)?;
     let (contender, right_altered) = read(right)?;
-    let conditions = conditions::between(&baseline, &contender);
+    let conditions = conditions::between(&baseline, &contender, flags.allowed_differences());
     if conditions.is_empty()
         && flags.primary().is_none()
         && baseline.protocol.primary != contender.protocol.primary
@@ -86,7 +86,7 @@ pub(super) fn compare(left: &Path, right: &Path, flags: &Flags) -> anyhow::Resul
     document.protocol.expects_saturation =
         baseline.protocol.expects_saturation && contender.protocol.expects_saturation;
     document.protocol.is_quick = baseline.protocol.is_quick || contender.protocol.is_quick;
-    document.differences = difference::between(&document.arms, &[]);
+    document.differences = difference::between(&document.arms, flags.allowed_differences());
     document.differences.extend(conditions);
     document.analysis = Some(statistics::analyse_unpaired(&document));
     let altered_paths: Vec<String> = [(left, left_altered), (right, right_altered)]
@@ -107,12 +107,13 @@ fn refuse_what_cannot_apply(flags: &Flags) -> anyhow::Result<()> {
         out: given.out.clone(),
         primary: given.primary.clone(),
         margin: given.margin,
+        allow_differences: given.allow_differences.clone(),
         ..ExperimentFile::default()
     };
     if given != applicable {
         bail!(
-            "stored sessions were measured already: only --primary, --margin, --out and \
-             --require-verdict apply to their comparison"
+            "stored sessions were measured already: only --primary, --margin, --allow-difference, --out \
+             and --require-verdict apply to their comparison"
         );
     }
     Ok(())
