@@ -268,7 +268,11 @@ fn session_directory(path: &Path) -> PathBuf {
 /// Keeps the record where there may be room when its own directory takes no more.
 fn rescue(document: &SessionDocument, directory: &Path) {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    let elsewhere = std::env::temp_dir().join(format!("evenkeel-rescued-{name}"));
+    let elsewhere =
+        match fresh_directory(&std::env::temp_dir(), &format!("evenkeel-rescued-{name}")) {
+            Ok(elsewhere) => elsewhere,
+            Err(error) => return say(&format!("warning: nor can it be kept elsewhere: {error}")),
+        };
     match store::write_session(&elsewhere, document) {
         Ok(()) => say(&format!(
             "the record with all {} runs is kept in {}",
@@ -276,6 +280,19 @@ fn rescue(document: &SessionDocument, directory: &Path) {
             elsewhere.display()
         )),
         Err(error) => say(&format!("warning: nor can it be kept elsewhere: {error}")),
+    }
+}
+
+/// A directory that was not there before: what an earlier session has saved stays what it is.
+fn fresh_directory(parent: &Path, name: &str) -> std::io::Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let directory = parent.join(format!("{name}{suffix}"));
+        match std::fs::create_dir(&directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|()| directory),
+        }
     }
 }
 
@@ -386,4 +403,21 @@ fn no_experiment() -> anyhow::Result<Outcome> {
 #[allow(clippy::print_stderr, reason = "what is about to happen is no part of the result")]
 fn say(text: &str) {
     eprintln!("{}", evenkeel_lab::text::terminal_lines(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_rescue_does_not_replace_what_the_first_one_saved() {
+        let parent = tempfile::tempdir().unwrap();
+        let names: Vec<_> =
+            (0..3).map(|_| fresh_directory(parent.path(), "evenkeel-rescued-x").unwrap()).collect();
+        let ends = ["evenkeel-rescued-x", "evenkeel-rescued-x-2", "evenkeel-rescued-x-3"];
+        for (name, end) in names.iter().zip(ends) {
+            assert!(name.ends_with(end) && name.is_dir(), "{}", name.display());
+        }
+        assert!(fresh_directory(&parent.path().join("nowhere"), "x").is_err());
+    }
 }

@@ -187,7 +187,9 @@ impl ManagedArms {
             arm.has_data[index] = true;
         }
         observer.stage(&format!("starting '{}'", arm.name), None);
-        server.start().map_err(|error| failure(&arm.name, &error))?;
+        server
+            .start_telling(&mut |text| observer.remark(text))
+            .map_err(|error| failure(&arm.name, &error))?;
         Ok(Started {
             address: server.address(),
             log: server.log_path(),
@@ -328,7 +330,7 @@ impl ManagedArms {
         let options = ServerOptions::new(binaries, "loader", Arc::clone(&self.interruption.flag));
         let mut server = ManagedServer::create(options, &self.runtime).map_err(fail)?;
         server.initialise().map_err(fail)?;
-        server.start().map_err(fail)?;
+        server.start_telling(&mut |text| observer.remark(text)).map_err(fail)?;
         self.check_setting_names(&server, &directory)?;
         if let Some(options) = &self.tables {
             let text = format!("loading pgbench's tables at scale {}", options.scale);

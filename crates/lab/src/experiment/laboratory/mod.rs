@@ -30,7 +30,7 @@ use crate::measure::machine::{Finding, Grade, examine};
 use crate::measure::sampler::{Sampler, SamplerOptions};
 use crate::measure::summary::{Window, summarise};
 use crate::target::postgres::address::Address;
-use crate::target::postgres::client::Client;
+use crate::target::postgres::client::{Client, ClientError};
 use crate::target::postgres::counters::{Counters, relation_sizes};
 use crate::target::postgres::server::default_parent;
 use crate::target::postgres::session::PostgresTarget;
@@ -40,6 +40,12 @@ use crate::workload::script::Workload;
 use managed::ManagedArms;
 use silence::Unanswered;
 pub use silence::silence_of_running;
+
+/// How long the checkpoint before a run may take: gigabytes on a slow disk do take minutes.
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How often is told what is waited for.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// The two flags that end everything: servers look at the first, the driver hears the second.
 #[derive(Clone, Debug, Default)]
@@ -264,8 +270,7 @@ impl Laboratory {
             }
         }
         observer.stage(&format!("checkpoint in '{}'", arm.name), None);
-        client.set_timeout(Some(Duration::from_secs(600)));
-        if let Err(error) = client.execute("checkpoint") {
+        if let Err(error) = self.checkpoint(request, &up.address, &arm.name, observer) {
             if matches!(self.servers, Servers::Managed(_)) || error.sqlstate().is_none() {
                 return Err(in_arm(self, &error));
             }
@@ -346,6 +351,38 @@ impl Laboratory {
             }
         }
         Ok(run)
+    }
+
+    /// In a session of its own, which the user's wish ends at once.
+    fn checkpoint(
+        &mut self,
+        request: &RunRequest,
+        address: &Address,
+        name: &str,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ClientError> {
+        let mut client = Client::connect_heeding(address, &self.runtime, &self.interruption.flag)?;
+        client.set_timeout(Some(CHECKPOINT_TIMEOUT));
+        client
+            .execute_telling("checkpoint", TELL_EVERY, &mut |waited| {
+                let is_suspended = match &mut self.servers {
+                    Servers::Managed(managed) => {
+                        managed.is_suspended(request.planned.arm as usize, request.planned.instance)
+                    }
+                    Servers::Running(_) => false,
+                };
+                observer.remark(&format!(
+                    "the checkpoint in '{name}' has taken {} s{}; it is waited for {} s more at most",
+                    waited.as_secs(),
+                    if is_suspended {
+                        ": processes of the server are stopped (SIGSTOP, or a debugger)"
+                    } else {
+                        ""
+                    },
+                    CHECKPOINT_TIMEOUT.saturating_sub(waited).as_secs()
+                ));
+            })
+            .map(|_| ())
     }
 
     fn drive(

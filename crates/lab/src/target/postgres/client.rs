@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use evenkeel::runtime::Runtime;
+use evenkeel::runtime::{Interest, Runtime};
 
 use super::address::{Address, Endpoint};
 use super::connect::{self, Connected};
@@ -224,6 +224,40 @@ impl Client {
     /// As [`Self::query`].
     pub fn execute(&mut self, sql: &str) -> Result<String, ClientError> {
         self.query(sql).map(|rows| rows.command)
+    }
+
+    /// As [`Self::execute`], for what may take long: `tell` hears every `every` for how long there
+    /// has been no answer.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn execute_telling(
+        &mut self,
+        sql: &str,
+        every: Duration,
+        tell: &mut dyn FnMut(Duration),
+    ) -> Result<String, ClientError> {
+        let patience = self.patience();
+        let deadline = patience.deadline();
+        let began = self.runtime.now();
+        self.check(sql)?;
+        self.output.clear();
+        write::query(&mut self.output, sql);
+        self.send(deadline)?;
+        let spell = Patience { timeout: Some(every), ..self.patience() };
+        let mut until = spell.deadline();
+        loop {
+            match self.wire.wait(Interest::Read, until) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(WireError::TimedOut) if !deadline.has_passed() => {
+                    tell(self.runtime.now().since(began));
+                    until = spell.deadline();
+                }
+                Err(error) => return Err(self.lost(&error)),
+            }
+        }
+        self.result(Protocol::Simple, deadline).map(|rows| rows.command)
     }
 
     /// The one value that `sql` returns, as text; `None` is NULL.

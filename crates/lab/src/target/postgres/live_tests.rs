@@ -227,6 +227,20 @@ fn copying_cancelling_and_waiting_end_as_promised() {
         assert!(error.to_string().contains("no answer within"), "{error}");
     }
 
+    // Who waits for long is told of it, again and again, and may leave.
+    let leave = Arc::new(AtomicBool::new(false));
+    let mut client =
+        Client::connect_heeding(&live.server.address(), &live.runtime, &leave).unwrap();
+    let (mut told, every) = (0, Duration::from_millis(150));
+    let result = client.execute_telling("select pg_sleep(600)", every, &mut |_| {
+        told += 1;
+        leave.store(told == 2, std::sync::atomic::Ordering::SeqCst);
+    });
+    assert!(result.unwrap_err().to_string().contains("given up"));
+    assert_eq!(told, 2);
+    let mut client = live.client();
+    assert_eq!(client.execute_telling("select 1", every, &mut |_| {}).unwrap(), "SELECT 1");
+
     // The end of the backend carries the server's reason.
     let (mut client, mut other) = (live.client(), live.client());
     let process = client.process_id().unwrap().to_string();

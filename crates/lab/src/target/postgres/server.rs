@@ -52,6 +52,12 @@ const LONGEST_SOCKET_PATH: usize = 107;
 /// How often a thing is looked at that sends no message when it happens.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// How often is told what is waited for.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a starting server may take to let a session in before it is asked anew.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long a fast shutdown may take of a server that has not answered for longer than that already.
 const UNANSWERING_STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -328,6 +334,15 @@ impl ManagedServer {
     /// When it does not come up, with the last lines of its log, or when the user wants out; it is
     /// down again then.
     pub fn start(&mut self) -> Result<(), ServerError> {
+        self.start_telling(&mut |_| {})
+    }
+
+    /// As [`Self::start`]; `tell` hears what is waited for, and for how much longer, where it takes
+    /// more than a few seconds.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_telling(&mut self, tell: &mut dyn FnMut(&str)) -> Result<(), ServerError> {
         if self.postmaster.is_some() {
             return Err(ServerError::Refused("the server is running already".to_owned()));
         }
@@ -348,7 +363,7 @@ impl ManagedServer {
         )
         .map_err(ServerError::io(format!("starting {}", program.display())))?;
         self.postmaster = Some(postmaster);
-        let result = self.wait_until_ready();
+        let result = self.wait_until_ready(tell);
         if result.is_err() {
             self.stop()?;
         }
@@ -563,8 +578,12 @@ impl ManagedServer {
         Ok(())
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), ServerError> {
-        let deadline = self.runtime.now().plus(self.options.start_timeout);
+    fn wait_until_ready(&mut self, tell: &mut dyn FnMut(&str)) -> Result<(), ServerError> {
+        let began = self.runtime.now();
+        let deadline = began.plus(self.options.start_timeout);
+        let mut next_word = began.plus(TELL_EVERY);
+        // Short, so that a server that takes the connection and says nothing is told of.
+        let address = self.address().with_connect_timeout(ANSWER_TIMEOUT);
         let status_file = self.data_directory().join("postmaster.pid");
         loop {
             self.check_alive()?;
@@ -574,10 +593,27 @@ impl ManagedServer {
             // The eighth line is the state, since version 10 (src/include/utils/pidfile.h).
             let is_ready = std::fs::read_to_string(&status_file)
                 .is_ok_and(|text| text.lines().nth(7).is_some_and(|line| line.trim() == "ready"));
-            if is_ready && self.connect().is_ok() {
+            if is_ready
+                && Client::connect_heeding(&address, &self.runtime, &self.options.stop).is_ok()
+            {
                 return Ok(());
             }
-            if self.runtime.now() >= deadline {
+            let now = self.runtime.now();
+            if now >= next_word && now < deadline {
+                next_word = now.plus(TELL_EVERY);
+                tell(&format!(
+                    "the server in {} is not ready after {} s{}; it is waited for {} s more at most",
+                    self.directory.path().display(),
+                    now.since(began).as_secs(),
+                    if self.is_suspended() {
+                        ": processes of it are stopped (SIGSTOP, or a debugger)".to_owned()
+                    } else {
+                        format!("; its last word: {}", last_line(&self.log_path()))
+                    },
+                    deadline.since(now).as_secs()
+                ));
+            }
+            if now >= deadline {
                 return Err(ServerError::StartTimeout {
                     directory: self.directory.path().to_owned(),
                     seconds: self.options.start_timeout.as_secs(),
@@ -697,6 +733,11 @@ fn check_reach(path: &Path, owner: &SystemUser, what: &str) -> Result<(), Server
         }
     }
     Ok(())
+}
+
+/// The last line of a log, without its indentation.
+fn last_line(path: &Path) -> String {
+    last_lines(path).lines().last().unwrap_or_default().trim().to_owned()
 }
 
 /// The end of a log, for an error message.

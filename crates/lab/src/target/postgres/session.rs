@@ -64,7 +64,15 @@ struct PostgresSession {
     changes: u64,
     shown: String,
     /// Where its requests are cancelled, and by which key.
-    cancel: Option<Arc<(Address, Endpoint, (i32, i32))>>,
+    cancel: Option<Arc<CancelPlace>>,
+}
+
+/// Where a session's requests are cancelled.
+struct CancelPlace {
+    address: Address,
+    endpoint: Endpoint,
+    /// Process and secret.
+    key: (i32, i32),
 }
 
 impl PostgresTarget {
@@ -114,7 +122,8 @@ impl Target for PostgresTarget {
             connect::connect(&self.address, runtime, None)?;
         let (transport, input) = wire.into_parts();
         let mut session = PostgresSession::new(transport, input, shown, messages, workload);
-        session.cancel = backend_key.map(|key| Arc::new((self.address.clone(), endpoint, key)));
+        session.cancel = backend_key
+            .map(|key| Arc::new(CancelPlace { address: self.address.clone(), endpoint, key }));
         Ok(Box::new(session))
     }
 }
@@ -316,9 +325,8 @@ impl Session for PostgresSession {
     fn canceller(&self) -> Option<Canceller> {
         let cancel = Arc::clone(self.cancel.as_ref()?);
         Some(Box::new(move |runtime, timeout| {
-            let (address, endpoint, key) = &*cancel;
-            let address = address.clone().with_connect_timeout(timeout);
-            connect::cancel(&address, endpoint, *key, runtime)
+            let address = cancel.address.clone().with_connect_timeout(timeout);
+            connect::cancel(&address, &cancel.endpoint, cancel.key, runtime)
         }))
     }
 
