@@ -118,9 +118,9 @@ fn looked_at_as_planned(document: &SessionDocument) -> Vec<VerdictKind> {
         .collect()
 }
 
-/// Work of [`injected`]; the numbers of pairs are not known before.
+/// Work of [`injected`]; the numbers of pairs are not known before, so these are of one that was seen.
 pub(super) fn injected_work(sessions: f64) -> f64 {
-    work_of(&BASE) * sessions * (1.0 + 1.0 + 10.0 / 8.0 + 55.0 / 8.0 + 2.0)
+    work_of(&BASE) * sessions * (1.0 + 1.0 + 10.0 / 8.0 + 318.0 / 8.0 + 2.0)
 }
 
 /// How often a change of known size is found, in sessions that were promised to find it.

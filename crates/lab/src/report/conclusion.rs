@@ -302,3 +302,22 @@ fn incompleteness(document: &SessionDocument) -> Option<Statement> {
     let reason = document.incomplete.as_ref()?;
     Some(statement("incomplete", format!("the session was not finished: {reason}"), Tone::Warning))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn who_reads_the_verdict_alone_reads_that_the_machine_was_disturbed() {
+        let mut document = fixture::session(fixture::TINY);
+        let said = verdict(&document).sentence;
+        assert!(said.ends_with("; DISTURBED: 0.1% of CPU time stolen by the hypervisor"), "{said}");
+        let analysis = document.analysis.as_mut().unwrap();
+        for gate in analysis.gates.iter_mut().filter(|gate| gate.name == "host") {
+            gate.status = GateStatus::Passed;
+        }
+        let said = verdict(&document).sentence;
+        assert!(!said.contains("DISTURBED"), "{said}");
+    }
+}
