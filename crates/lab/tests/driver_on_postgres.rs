@@ -199,6 +199,7 @@ fn more_clients_than_connections_are_an_error_that_says_so() {
     let error = driver::run(plan, runtime, &driver::Silent, &StopFlag::new()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("of 300") && text.contains("53300"), "{text}");
+    assert!(text.contains("raise max_connections"), "{text}");
 }
 
 /// Does something to the server once, when the run has come so far.

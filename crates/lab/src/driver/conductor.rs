@@ -10,7 +10,7 @@ use super::schedule::Schedule;
 use super::shared::{Phase, Shared, Stage, WorkerState, lock};
 use super::{
     ClientAbort, DriverError, EndedTransactions, Length, Observer, Plan, ProgressReport, RunData,
-    StopFlag, Totals, cpu, plan, worker,
+    StopFlag, Totals, cpu, memory, plan, worker,
 };
 use crate::distribution::CallSite;
 use crate::experiment::document::KeyAudit;
@@ -83,6 +83,8 @@ struct Conductor<'a> {
     reported_at_ns: u64,
     next_report_ns: u64,
     incomplete: Option<String>,
+    is_memory_foreseen: bool,
+    is_memory_used_up: bool,
 }
 
 impl<'a> Conductor<'a> {
@@ -112,6 +114,8 @@ impl<'a> Conductor<'a> {
             reported_at_ns: 0,
             next_report_ns,
             incomplete: None,
+            is_memory_foreseen: false,
+            is_memory_used_up: false,
         }
     }
 
@@ -184,6 +188,7 @@ impl<'a> Conductor<'a> {
                 self.refill();
                 self.tell_ended();
                 self.compare_clocks();
+                self.look_at_memory(now.nanos_since(self.origin));
                 tick = now.plus(TICK);
             }
             self.tell(now.nanos_since(self.origin));
@@ -191,6 +196,8 @@ impl<'a> Conductor<'a> {
                 Some("interrupted")
             } else if self.shared.wants_stop.load(Ordering::Acquire) {
                 Some("a client gave up")
+            } else if self.is_memory_used_up {
+                Some(memory::MEMORY_USED_UP)
             } else {
                 None
             };
@@ -253,6 +260,21 @@ impl<'a> Conductor<'a> {
             - i128::from(self.origin_wall.as_unix_nanos());
         let jump = u64::try_from((wall - elapsed).unsigned_abs()).unwrap_or(u64::MAX);
         self.clock_jump_ns = self.clock_jump_ns.max(jump);
+    }
+
+    fn look_at_memory(&mut self, now_ns: u64) {
+        let workers = &self.shared.workers;
+        let records = workers.iter().map(|worker| lock(&worker.state).log.len() as u64).sum();
+        self.is_memory_used_up = memory::is_used_up(records, memory::available_bytes);
+        if self.is_memory_foreseen {
+            return;
+        }
+        let Some(planned_ns) = self.shared.plan.planned_ns() else { return };
+        let shortage = memory::foresee(records, now_ns, planned_ns, memory::available_bytes);
+        if let Some(shortage) = shortage {
+            self.is_memory_foreseen = true;
+            self.observer.memory_short(&shortage);
+        }
     }
 
     /// Tells the observer what is new.

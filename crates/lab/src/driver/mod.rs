@@ -12,6 +12,7 @@ mod conductor;
 mod cpu;
 mod data;
 mod evaluation;
+mod memory;
 mod plan;
 mod schedule;
 mod shared;
@@ -22,6 +23,7 @@ use evenkeel::runtime::{TaskPanicked, WallTime};
 
 pub use conductor::run;
 pub use data::{Calls, ClientAbort, CommandTimes, RunData};
+pub use memory::MemoryShortage;
 pub use plan::{Length, Plan};
 pub use stop::StopFlag;
 
@@ -35,7 +37,7 @@ pub enum DriverError {
     #[error("{0}")]
     Plan(String),
     /// Not all sessions could be opened.
-    #[error("client {client} of {clients} could not connect: {error}")]
+    #[error("client {client} of {clients} could not connect: {error}{}", remedy(.error))]
     Connect {
         /// Which client, from 0.
         client: u32,
@@ -55,6 +57,16 @@ pub enum DriverError {
     /// A defect of this program.
     #[error("internal error: {0}")]
     Panicked(#[from] TaskPanicked),
+}
+
+/// What helps against a refusal; with the blanks before it.
+fn remedy(error: &TargetError) -> &'static str {
+    match error {
+        TargetError::Refused { error, .. } if error.sqlstate == "53300" => {
+            "; use fewer clients (-c), or raise max_connections"
+        }
+        _ => "",
+    }
 }
 
 /// Figures since the last report, for a progress line.
@@ -146,6 +158,10 @@ pub trait Observer {
     /// A client gave up.
     fn client_aborted(&self, abort: &ClientAbort) {
         let _ = abort;
+    }
+    /// At its speed so far the run will not have memory for its records; said once.
+    fn memory_short(&self, shortage: &MemoryShortage) {
+        let _ = shortage;
     }
     /// Whether [`Observer::ended`] is to be called; asked once, when the run begins.
     fn wants_ended(&self) -> bool {

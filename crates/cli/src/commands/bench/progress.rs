@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::io::IsTerminal as _;
 
 use evenkeel::runtime::WallTime;
-use evenkeel_lab::driver::{ClientAbort, EndedTransactions, Observer, ProgressReport, Totals};
+use evenkeel_lab::driver::{
+    ClientAbort, EndedTransactions, MemoryShortage, Observer, ProgressReport, Totals,
+};
 
 use super::Arguments;
 use super::log::LogFiles;
@@ -78,6 +80,16 @@ impl Printer {
 }
 
 impl Observer for Printer {
+    fn memory_short(&self, shortage: &MemoryShortage) {
+        self.clear();
+        note(&format!(
+            "warning: at this speed the run needs {:.0} GB more memory for its records, and {:.0} GB \
+             are there: it will end early; choose a shorter -T, or a rate (-R)",
+            shortage.needed_bytes as f64 / 1e9,
+            shortage.available_bytes as f64 / 1e9
+        ));
+    }
+
     fn started(&self, _connection_ns: u64) {
         // The wall clock at the origin, to the precision that a progress line has.
         use evenkeel::runtime::Clock as _;
