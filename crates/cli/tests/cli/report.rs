@@ -70,6 +70,27 @@ fn the_exit_code_repeats_the_verdict() {
 }
 
 #[test]
+fn stored_sessions_of_two_builds_and_two_loads_of_the_same_tables_are_compared() {
+    let (before, path) = stored(RECORD);
+    let after = tempfile::tempdir().unwrap();
+    let mut document = store::read_session(&path).unwrap().document;
+    document.arms[0].data_hash = Some("another load".to_owned());
+    document.arms[0].server_version = Some("PostgreSQL 15.99".to_owned());
+    for run in document.runs.iter_mut().filter(|run| run.arm == 0) {
+        run.data_hash = Some("another load".to_owned());
+        run.server_version = Some("PostgreSQL 15.99".to_owned());
+    }
+    store::write_session(after.path(), &document).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(["compare", path_text(before.path()), path_text(after.path())])
+        .output()
+        .unwrap();
+    let shown = said(&output.stdout);
+    assert!(!shown.contains("was not declared"), "{shown}");
+    assert!(shown.contains("PostgreSQL 15.99"), "{shown}");
+}
+
+#[test]
 fn an_altered_record_is_named_so_on_the_screen_and_in_what_is_written() {
     let (directory, path) = stored(&RECORD.replacen("\"pairs\": 2", "\"pairs\": 16", 1));
     let page = directory.path().join("again.html");

@@ -87,6 +87,12 @@ pub(super) fn compare(left: &Path, right: &Path, flags: &Flags) -> anyhow::Resul
         baseline.protocol.expects_saturation && contender.protocol.expects_saturation;
     document.protocol.is_quick = baseline.protocol.is_quick || contender.protocol.is_quick;
     document.differences = difference::between(&document.arms, flags.allowed_differences());
+    for difference in &mut document.differences {
+        // Which server it was is what such a comparison is about; and each session loads its tables anew,
+        // into other files, under conditions that are compared themselves.
+        difference.is_declared |=
+            ["server version", "build options", "data"].contains(&difference.what.as_str());
+    }
     document.differences.extend(conditions);
     document.analysis = Some(statistics::analyse_unpaired(&document));
     let altered_paths: Vec<String> = [(left, left_altered), (right, right_altered)]
