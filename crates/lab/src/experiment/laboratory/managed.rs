@@ -222,9 +222,11 @@ impl ManagedArms {
     ) -> Result<(), Failure> {
         let name = self.arms.get(arm).map(|arm| arm.name.clone()).unwrap_or_default();
         let Some(server) = self.server(arm, instance) else { return Ok(()) };
+        let was_suspended = server.is_suspended();
         let how = match server.stop_unanswering().map_err(|error| failure(&name, &error))? {
             Shutdown::WasDown => "had ended by itself",
-            Shutdown::Fast => "was let go on (SIGCONT) and shut down",
+            Shutdown::Fast if was_suspended => "was let go on (SIGCONT) and shut down",
+            Shutdown::Fast => "was shut down",
             Shutdown::Immediate => "would not shut down, and was ended at once (SIGQUIT)",
             Shutdown::Killed => "would not end by itself, and was killed (SIGKILL)",
         };
