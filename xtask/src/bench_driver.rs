@@ -127,16 +127,13 @@ fn measure(
 }
 
 fn cases(script: &Path) -> Vec<Case> {
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let select_1 = script.display().to_string();
+    let case = |name, words: [&str; 4]| Case { name, arguments: words.map(str::to_owned).to_vec() };
     vec![
-        Case {
-            name: "select-only prepared",
-            arguments: words(&["-b", "select-only", "-M", "prepared"]),
-        },
-        Case {
-            name: "select 1 prepared",
-            arguments: words(&["-M", "prepared", "-f", &script.display().to_string()]),
-        },
+        case("select-only prepared", ["-b", "select-only", "-M", "prepared"]),
+        case("select 1 prepared", ["-f", &select_1, "-M", "prepared"]),
+        case("select-only simple", ["-b", "select-only", "-M", "simple"]),
+        case("select 1 simple", ["-f", &select_1, "-M", "simple"]),
     ]
 }
 

@@ -78,6 +78,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     make_directory(&directory)?;
     store::replace_file(&directory, EXPERIMENT_FILE, |file| file.write_all(kept.as_bytes()))
         .with_context(|| format!("cannot write into {}", directory.display()))?;
+    laboratory.keep_run_files(&directory);
     let pairs_done = request.earlier.as_ref().map_or(0, session::complete_blocks);
     let pairs_left = plan.pairs.saturating_sub(pairs_done);
     let mut progress = Progress::new(

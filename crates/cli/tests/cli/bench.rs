@@ -203,7 +203,7 @@ fn a_run_ends_with_the_code_that_says_how_it_went() {
         }
         assert!(stderr.contains(remark), "{arguments:?}: no '{remark}' in:\n{stderr}");
         assert!(!stdout.contains("NaN") && !stdout.contains('\u{1b}'), "{arguments:?}: {stdout}");
-        assert!(stdout.lines().all(|line| line.chars().count() <= 120), "{stdout}");
+        assert!(stdout.lines().all(|line| line.chars().count() <= 100), "{stdout}");
     }
 }
 

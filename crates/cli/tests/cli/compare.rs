@@ -93,6 +93,8 @@ fn a_whole_session_gives_a_verdict_and_a_page_and_leaves_nothing_behind() {
             "wholeb",
             "--b-setting",
             "work_mem=8MB",
+            "--log",
+            "--histograms",
         ],
     )
     .output()
@@ -102,10 +104,30 @@ fn a_whole_session_gives_a_verdict_and_a_page_and_leaves_nothing_behind() {
     assert!(text(&stdout).starts_with("VERDICT"), "{}", text(&stdout));
     assert!(out.join("report.html").is_file());
     let document = record(&out);
-    assert_eq!((document.incomplete, document.runs.len()), (None, 2));
+    assert_eq!((&document.incomplete, document.runs.len()), (&None, 2));
     assert!(document.differences.iter().any(|it| it.what == "setting work_mem" && it.is_declared));
     assert!(document.arms.iter().all(|arm| arm.data_hash.is_some()));
     assert!(leaves_nothing("-whole"));
+    for run in &document.runs {
+        let log = out.join(format!("tx/{}.log", run.index));
+        let lines = std::fs::read_to_string(&log).unwrap().lines().count() as u64;
+        let counts = &run.counts;
+        assert_eq!(lines, counts.started - counts.censored - counts.aborted + counts.skipped);
+        let percentiles = out.join(format!("hist/{}.hgrm", run.index));
+        let total = format!("Total count    = {:>12}]", counts.committed + counts.censored);
+        assert!(std::fs::read_to_string(&percentiles).unwrap().contains(&total), "{total}");
+        assert!(out.join(format!("hist/{}.hlog", run.index)).is_file());
+    }
+    // What pgbench's own scripts read, our import reads, too, each run by itself.
+    let stored = scratch.path().join("imported");
+    let logs = [0, 1].map(|run| out.join(format!("tx/{run}.log")).display().to_string());
+    let stored = stored.display().to_string();
+    let imported = evenkeel(&["import", "--out", &stored, &logs[0], &logs[1]]);
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let committed = |document: &SessionDocument| {
+        document.runs.iter().map(|run| run.counts.committed).collect::<Vec<_>>()
+    };
+    assert_eq!(committed(&record(Path::new(&stored))).len(), committed(&document).len());
 }
 
 #[test]

@@ -57,6 +57,10 @@ pub struct ExperimentFile {
     pub seed: Option<u64>,
     /// Where results go.
     pub out: Option<PathBuf>,
+    /// Keep every transaction of every run, as `pgbench -l` does, in `tx/`.
+    pub transaction_logs: Option<bool>,
+    /// Keep each run's response times in HdrHistogram's formats, in `hist/`.
+    pub histograms: Option<bool>,
     /// Few short pairs.
     pub quick: Option<bool>,
     /// The rate is meant to exceed what the server can do.
@@ -439,6 +443,8 @@ impl ExperimentFile {
             seed,
             out,
             quick,
+            transaction_logs,
+            histograms,
             saturation,
             allow_differences,
         } = flags;
@@ -471,6 +477,8 @@ impl ExperimentFile {
         replace(&mut self.seed, seed);
         replace(&mut self.out, out);
         replace(&mut self.quick, quick);
+        replace(&mut self.transaction_logs, transaction_logs);
+        replace(&mut self.histograms, histograms);
         replace(&mut self.saturation, saturation);
         replace(&mut self.allow_differences, allow_differences);
     }

@@ -11,5 +11,6 @@ pub mod import;
 pub mod laboratory;
 mod naming;
 pub mod plan;
+pub mod run_files;
 pub mod session;
 pub mod store;

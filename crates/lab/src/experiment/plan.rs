@@ -60,6 +60,10 @@ pub struct Plan {
     pub is_quick: bool,
     /// The rate is meant to exceed what the server can do.
     pub expects_saturation: bool,
+    /// Every transaction of every run is kept in `tx/`.
+    pub has_transaction_logs: bool,
+    /// Each run's response times are kept in `hist/`.
+    pub has_histograms: bool,
     /// Settings that may differ undeclared.
     pub allow_differences: Vec<String>,
 }
@@ -233,6 +237,8 @@ impl Plan {
             seed: file.seed.unwrap_or(fresh_seed),
             is_quick,
             expects_saturation: saturation(file, arrival)?,
+            has_transaction_logs: file.transaction_logs.unwrap_or(false),
+            has_histograms: file.histograms.unwrap_or(false),
             allow_differences: file.allow_differences.clone().unwrap_or_default(),
         })
     }

@@ -210,6 +210,16 @@ pub fn parse_session(text: &[u8], name: &str) -> Result<StoredSession, StoreErro
     Ok(StoredSession { document, seal: seal_of(text) })
 }
 
+/// The folder `name` of `directory`, made where it is not there.
+///
+/// # Errors
+/// What the operating system refuses.
+pub fn make_folder(directory: &Path, name: &str) -> Result<PathBuf, StoreError> {
+    let folder = directory.join(name);
+    fs::create_dir_all(&folder).map_err(|source| io_error("make directory", &folder, source))?;
+    Ok(folder)
+}
+
 /// Replaces `directory/name` in one step by what `write` puts into the file.
 ///
 /// # Errors

@@ -1,15 +1,11 @@
 //! A run's files: the record, tables, and HdrHistogram's formats.
 
-use std::io::{BufWriter, Write};
-
-use anyhow::Context as _;
 use evenkeel::runtime::WallTime;
 use evenkeel_lab::driver::{Length, RunData};
 use evenkeel_lab::experiment::document::{
     Arm, ArmRole, CacheState, Protocol, SCHEMA, SessionDocument,
 };
-use evenkeel_lab::experiment::store;
-use evenkeel_lab::measure::{Window, hdr};
+use evenkeel_lab::experiment::{run_files, store};
 use evenkeel_lab::report;
 
 use super::Finished;
@@ -20,20 +16,7 @@ pub(super) fn write(finished: &Finished<'_>) -> anyhow::Result<()> {
     if let Some(directory) = &arguments.out {
         store::write_session(directory, &document(finished))?;
         report::write_files(directory, &document(finished))?;
-        let window = Window::measured(finished.data);
-        let histograms = directory.join("hist");
-        std::fs::create_dir_all(&histograms)
-            .with_context(|| format!("make directory {}", histograms.display()))?;
-        store::replace_file(&histograms, "0.hlog", |file| {
-            let mut out = BufWriter::new(file);
-            hdr::write_interval_log(finished.data, window, &mut out)?;
-            out.flush()
-        })?;
-        store::replace_file(&histograms, "0.hgrm", |file| {
-            let mut out = BufWriter::new(file);
-            hdr::write_percentiles(finished.data, window, &mut out)?;
-            out.flush()
-        })?;
+        run_files::write_histograms(directory, finished.run.index, finished.data)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use evenkeel_lab::driver::{CommandTimes, Length};
 use evenkeel_lab::experiment::document::{Counts, LatencySummary};
 use evenkeel_lab::measure::record::Outcome;
 use evenkeel_lab::measure::{ScriptCounts, Window, counts_by_script};
+use evenkeel_lab::report::text::wrap;
 use evenkeel_lab::target::QueryMode;
 use evenkeel_lab::text::terminal;
 use evenkeel_lab::workload::script::{Command, Script};
@@ -27,6 +28,9 @@ const SETTINGS_SHOWN: [&str; 9] = [
     "checkpoint_timeout",
     "autovacuum",
 ];
+
+/// Columns of a line of prose, less the indent of the lines after the first.
+const COLUMNS: usize = 98;
 
 /// Keeps lines within 100 columns.
 const SETTINGS_PER_LINE: usize = 4;
@@ -376,7 +380,12 @@ fn write_remarks(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()>
 /// On what, by what and under which settings: without it the figures above cannot be repeated.
 fn write_circumstances(finished: &Finished<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (settings, machine) = (finished.settings, finished.machine);
-    writeln!(out, "\nserver: {}", terminal(&settings.version))?;
+    // `version()` names the compiler too, which makes one line of 120 columns and more.
+    for (number, line) in
+        wrap(&format!("server: {}", terminal(&settings.version)), COLUMNS).iter().enumerate()
+    {
+        writeln!(out, "{}{line}", if number == 0 { "\n" } else { "  " })?;
+    }
     let shown: Vec<String> = SETTINGS_SHOWN
         .iter()
         .filter_map(|name| {

@@ -179,6 +179,12 @@ pub(super) struct Flags {
     /// Where results go
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Keep every transaction of every run in tx/, as pgbench -l does
+    #[arg(short = 'l', long = "log")]
+    transaction_logs: bool,
+    /// Keep each run's response times in hist/, in HdrHistogram's formats (.hlog, .hgrm)
+    #[arg(long)]
+    histograms: bool,
     /// Few short pairs, done in two or three minutes; says what it cannot see
     #[arg(long)]
     quick: bool,
@@ -251,6 +257,8 @@ impl Flags {
             seed: self.seed,
             out: self.out.clone(),
             quick: self.quick.then_some(true),
+            transaction_logs: self.transaction_logs.then_some(true),
+            histograms: self.histograms.then_some(true),
             saturation: self.saturation.then_some(true),
             allow_differences: (!self.allow_difference.is_empty())
                 .then(|| self.allow_difference.clone()),

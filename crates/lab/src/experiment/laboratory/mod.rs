@@ -15,6 +15,7 @@ mod scripts;
 mod silence;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use evenkeel::runtime::Runtime;
 
 use super::document::{Arm, CacheState, Run, ScriptUse};
 use super::plan::{ArmPlan, Place, Plan};
+use super::run_files::RunFiles;
 use super::session::{Bench, Failure, Observer, Opened, RunRequest};
 use crate::driver::{self, Length, StopFlag};
 use crate::initialise::read_scale;
@@ -85,6 +87,8 @@ pub struct Laboratory {
     /// What each arm's server said of itself on opening.
     versions: Vec<String>,
     warned_of_checkpoint: bool,
+    /// Where files of single runs go, if any are wanted.
+    run_files: Option<RunFiles>,
     /// The server under way has left a question unanswered.
     is_silent: bool,
 }
@@ -137,8 +141,19 @@ impl Laboratory {
             workload: None,
             versions: Vec::new(),
             warned_of_checkpoint: false,
+            run_files: None,
             is_silent: false,
         })
+    }
+
+    /// Writes the files of single runs that the plan asks for into `directory`.
+    pub fn keep_run_files(&mut self, directory: &Path) {
+        let (has_log, has_histograms) = (self.plan.has_transaction_logs, self.plan.has_histograms);
+        self.run_files = (has_log || has_histograms).then(|| RunFiles {
+            directory: directory.to_path_buf(),
+            has_log,
+            has_histograms,
+        });
     }
 
     fn arm(&self, index: u32) -> Result<&ArmPlan, Failure> {
@@ -323,6 +338,17 @@ impl Laboratory {
         let clock_jump_ns = run.clock_jump_ns;
         sampler.finish(origin, Duration::from_nanos(window.duration_ns())).apply(&mut run);
         run.clock_jump_ns = run.clock_jump_ns.max(clock_jump_ns);
+        if let Some(files) = &self.run_files {
+            // The record does without them; a directory that takes nothing ends the session when the
+            // record itself is written.
+            let (arrival, tries) = (self.plan.arrival, self.plan.max_tries);
+            if let Err(error) = files.write(request.index, &data, arrival, tries) {
+                observer.remark(&format!(
+                    "the files of run {} are not kept: {error}",
+                    request.index + 1
+                ));
+            }
+        }
         match self.silence(request, &data, &mut client) {
             Some(reason) => run.incomplete = Some(reason),
             None => self.outcomes(&mut run, &mut client, &before, &sizes_before),
