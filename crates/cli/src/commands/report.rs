@@ -4,23 +4,27 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
 use evenkeel_lab::experiment::store::{self, Seal};
+use evenkeel_lab::report::html::index::{self, Entry};
 use evenkeel_lab::report::{self, html, markdown, terminal};
 use evenkeel_lab::statistics::gates;
 
 use crate::exit::Outcome;
 
-/// Render a stored session again
+/// Render a stored session again, or an index over several
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit status: 0 done, 1 usage or environment, 2 INVALID, or the record was changed after it was
 written, 3 WORSE.")]
 pub(crate) struct Arguments {
-    /// Session directory, or the path of its session.json
-    #[arg(value_name = "DIR")]
-    session: PathBuf,
+    /// Session directory, or the path of its session.json; with --index several
+    #[arg(value_name = "DIR", required = true)]
+    sessions: Vec<PathBuf>,
+    /// Write a page that lists the sessions: verdict, interval and a link to each one's own page
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "out"])]
+    index: Option<PathBuf>,
     /// What to render
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
@@ -45,7 +49,16 @@ enum Format {
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let mut stored = store::read_session(&arguments.session)?;
+    if let Some(index) = &arguments.index {
+        return write_index(index, &arguments.sessions);
+    }
+    let [session] = &arguments.sessions[..] else {
+        bail!(
+            "{} sessions: name one, or list them on a page with --index FILE",
+            arguments.sessions.len()
+        );
+    };
+    let mut stored = store::read_session(session)?;
     remark(stored.seal)?;
     if stored.seal == Seal::Altered {
         altered(&mut stored.document, "this record");
@@ -57,6 +70,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
         Some(path) => {
             let (directory, name) = place(path)?;
+            refuse_special(path)?;
             let wanted = arguments.format;
             store::replace_file(directory, name, |file: &mut File| {
                 let mut out = BufWriter::new(file);
@@ -67,7 +81,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         None => {
             let stdout = io::stdout();
             let style = terminal_style(stdout.is_terminal());
-            let page = arguments.session.join("report.html");
+            let page = session.join("report.html");
             let page = page.is_file().then(|| page.display().to_string());
             let mut out = BufWriter::new(stdout.lock());
             let written = render(document, arguments.format, style, page.as_deref(), &mut out)
@@ -80,6 +94,43 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
     }
     Ok(if stored.seal == Seal::Altered { Outcome::Invalid } else { outcome(document) })
+}
+
+/// Writes the index; a session that cannot be read ends it, since a list with holes would not show them.
+fn write_index(path: &Path, sessions: &[PathBuf]) -> anyhow::Result<Outcome> {
+    let (directory, name) = place(path)?;
+    refuse_special(path)?;
+    let folder = std::path::absolute(directory).context("the index's folder")?;
+    let mut entries = Vec::with_capacity(sessions.len());
+    for session in sessions {
+        let mut stored = store::read_session(session)?;
+        if stored.seal == Seal::Altered {
+            remark(stored.seal)?;
+            altered(&mut stored.document, "this record");
+        }
+        let own = if session.is_dir() { Some(session.as_path()) } else { session.parent() };
+        let page = std::path::absolute(own.unwrap_or(Path::new(".")))?.join("report.html");
+        let page = page.is_file().then(|| index::relative_address(&folder, &page));
+        entries.push(Entry { document: stored.document, page });
+    }
+    store::replace_file(directory, name, |file: &mut File| {
+        let mut out = BufWriter::new(file);
+        index::render(&entries, &mut out)?;
+        out.flush()
+    })?;
+    Ok(Outcome::Success)
+}
+
+/// A device, a pipe or a link would be replaced by a file.
+fn refuse_special(path: &Path) -> anyhow::Result<()> {
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        bail!(
+            "{} is no regular file and would be replaced by one: name another, or write to standard \
+             output",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Voids a record of which `what` was changed after it was written. What is rendered travels on without
@@ -103,7 +154,7 @@ pub(crate) fn terminal_style(is_terminal: bool) -> terminal::Style {
         .unwrap_or_default()
         .to_ascii_lowercase();
     terminal::Style {
-        columns: if is_terminal { terminal_columns() } else { terminal::COLUMNS },
+        columns: if is_terminal { terminal_columns() } else { columns_asked_for() },
         has_colour: is_terminal && !refuses && !is_dumb,
         is_ascii: !(locale.contains("utf-8") || locale.contains("utf8")),
     }
@@ -115,6 +166,17 @@ fn terminal_columns() -> usize {
         .map(|size| usize::from(size.ws_col))
         .ok()
         // Some terminals do not know: they say 0.
+        .filter(|columns| *columns > 0)
+        .map_or(terminal::COLUMNS, |columns| {
+            columns.clamp(terminal::COLUMNS_MIN, terminal::COLUMNS)
+        })
+}
+
+/// Columns where there is no terminal to ask: what `COLUMNS` says, as `ls` and `psql` have it.
+fn columns_asked_for() -> usize {
+    std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.trim().parse::<usize>().ok())
         .filter(|columns| *columns > 0)
         .map_or(terminal::COLUMNS, |columns| {
             columns.clamp(terminal::COLUMNS_MIN, terminal::COLUMNS)
@@ -185,7 +247,8 @@ mod tests {
     fn a_directory_without_a_record_is_an_error_that_names_it() {
         let directory = tempfile::tempdir().unwrap();
         let arguments = Arguments {
-            session: directory.path().to_path_buf(),
+            sessions: vec![directory.path().to_path_buf()],
+            index: None,
             format: Format::Terminal,
             out: None,
         };

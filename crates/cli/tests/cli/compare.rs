@@ -258,6 +258,29 @@ fn a_setting_that_the_server_does_not_know_ends_the_session_before_any_run() {
     assert!(leaves_nothing("-refused"));
 }
 
+#[test]
+fn a_value_that_the_server_does_not_take_is_found_before_anything_is_loaded() {
+    if !has_postgres() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    for (setting, reason) in [
+        ("shared_buffers=banana", "invalid value for parameter"),
+        ("checkpoint_completion_target=7", "outside the valid range"),
+        ("wal_level=it's", "invalid value for parameter"),
+    ] {
+        let Output { status, stderr, .. } =
+            compare(&out, &["--b-setting", setting, "--b-name", "unfit"]).output().unwrap();
+        assert_eq!(status.code(), Some(1), "{setting}");
+        let said = text(&stderr);
+        assert!(said.contains("arm 'unfit': setting") && said.contains(reason), "{said}");
+        assert!(!said.contains("loading pgbench's tables"), "{setting}: {said}");
+        assert!(!out.exists(), "{setting}");
+    }
+    assert!(leaves_nothing("-unfit"));
+}
+
 /// A stored session of four runs of pgbench of three seconds, each transaction about `each_us` long.
 /// With a lag, they followed a schedule.
 fn imported(scratch: &Path, name: &str, each_us: u64, lag_us: u64) -> String {

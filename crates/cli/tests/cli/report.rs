@@ -164,3 +164,56 @@ fn a_full_disk_is_an_error_and_not_half_a_page() {
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output.stderr).contains("standard output"), "{}", said(&output.stderr));
 }
+
+#[test]
+fn an_index_lists_sessions_and_links_to_their_pages() {
+    let (first, _) = stored(RECORD);
+    let (second, _) = stored(RECORD);
+    std::fs::write(first.path().join("report.html"), "a page").unwrap();
+    let index = first.path().join("index.html");
+    let of = [path_text(first.path()), path_text(second.path())];
+    let output = report(&["--index", path_text(&index), of[0], of[1]]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output.stderr));
+    let page = std::fs::read_to_string(&index).unwrap();
+    assert!(page.contains("<p>2 sessions"), "{page}");
+    assert_eq!(page.matches("<a href=\"./report.html\">").count(), 1, "one of them has a page");
+    // A list with a hole would not show it.
+    let missing = report(&["--index", path_text(&index), of[0], "/no/such/session"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(said(&missing.stderr).contains("/no/such/session"));
+    let several = report(&of);
+    assert_eq!(several.status.code(), Some(1));
+    assert!(said(&several.stderr).contains("--index FILE"), "{}", said(&several.stderr));
+}
+
+#[test]
+fn no_device_is_replaced_by_a_report() {
+    let (directory, _) = stored(RECORD);
+    let link = directory.path().join("link.html");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    for out in [path_text(&link), "/dev/null"] {
+        for option in ["--out", "--index"] {
+            let output = report(&[path_text(directory.path()), option, out]);
+            assert_eq!(output.status.code(), Some(1), "{option} {out}");
+            assert!(said(&output.stderr).contains("is no regular file"), "{option} {out}");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_has_as_many_columns_as_are_asked_for() {
+    let (directory, _) = stored(RECORD);
+    let widest = |columns: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+            .args(["report", path_text(directory.path())])
+            .env("COLUMNS", columns)
+            .output()
+            .unwrap();
+        // The line to repeat the session is there to be copied, and is not broken.
+        let stdout = said(&output.stdout);
+        let lines = stdout.lines().filter(|line| !line.starts_with("rerun"));
+        lines.map(|line| line.chars().count()).max().unwrap()
+    };
+    assert!(widest("80") <= 80, "{}", widest("80"));
+    assert!(widest("100") > 80 && widest("nonsense") == widest("100"));
+}

@@ -189,6 +189,11 @@ pub fn measure_name(measure: &str) -> MeasureName {
             let name =
                 name.strip_prefix("counter.").or(name.strip_prefix("outcome.")).unwrap_or(name);
             let words = match name.split_once('.') {
+                _ if name == "growth_of_database_size_bytes" => "growth of the database".to_owned(),
+                _ if name == "database_size_bytes" => "size of the database".to_owned(),
+                Some(("growth_of_relation_size_bytes", relation)) => {
+                    format!("growth of {relation}")
+                }
                 Some(("relation_size_bytes", relation)) => format!("size of {relation}"),
                 // A server's counter keeps the name under which one looks it up.
                 Some(_) => name.to_owned(),
@@ -678,6 +683,9 @@ mod tests {
             ("wal_bytes_per_transaction", "WAL bytes"),
             ("relation_size_bytes.stock_pkey", "size of stock_pkey"),
             ("outcome.relation_size_bytes.stock_pkey", "size of stock_pkey"),
+            ("outcome.growth_of_relation_size_bytes.stock", "growth of stock"),
+            ("outcome.growth_of_database_size_bytes", "growth of the database"),
+            ("outcome.database_size_bytes", "size of the database"),
             ("outcome.wal_bytes", "WAL bytes"),
             ("counter.pg_stat_io.evictions", "pg_stat_io.evictions"),
             ("pg_stat_io.evictions_per_transaction", "pg_stat_io.evictions"),

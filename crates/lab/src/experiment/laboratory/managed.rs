@@ -14,7 +14,7 @@ use crate::initialise::{InitialiseError, InitialiseOptions, Phase, estimated_byt
 use crate::report::number;
 use crate::target::postgres::address::Address;
 use crate::target::postgres::binaries::{Binaries, Wanted};
-use crate::target::postgres::client::Client;
+use crate::target::postgres::client::{Client, quote_identifier, quote_literal};
 use crate::target::postgres::server::{
     ManagedServer, ServerError, ServerOptions, Shutdown, default_parent, remove_leftovers,
 };
@@ -301,16 +301,24 @@ impl ManagedArms {
         Ok(())
     }
 
-    /// Refuses settings that the server just made does not know, before anything is loaded.
-    fn check_setting_names(&self, server: &ManagedServer, directory: &Path) -> Result<(), Failure> {
+    /// Refuses settings that the server just made does not know, and values that it does not take, before
+    /// anything is loaded.
+    fn check_settings(&self, server: &ManagedServer, directory: &Path) -> Result<(), Failure> {
         let fail =
             |error: &dyn std::fmt::Display| Failure::Environment(format!("loading: {error}"));
         let mut client =
             Client::connect(&server.address(), &self.runtime).map_err(|error| fail(&error))?;
         let rows = client
-            .query("select name from pg_catalog.pg_settings")
+            .query("select name, vartype from pg_catalog.pg_settings")
             .map_err(|error| fail(&error))?;
         let known: Vec<&str> = rows.iter().filter_map(|row| row.value(0)).collect();
+        // Texts and lists are judged by whoever reads them, in part only when the server starts.
+        let has_judge = |name: &str| {
+            rows.iter().any(|row| {
+                row.value(0).is_some_and(|known| known.eq_ignore_ascii_case(name))
+                    && row.value(1) != Some("string")
+            })
+        };
         for arm in &self.arms {
             let is_of_server =
                 arm.binaries.as_ref().is_some_and(|own| own.directory() == directory);
@@ -319,6 +327,15 @@ impl ManagedArms {
             }
             if let Some(text) = arm.settings.keys().find_map(|name| unknown_setting(name, &known)) {
                 return Err(Failure::Environment(format!("arm '{}': {text}", arm.name)));
+            }
+            for (name, value) in arm.settings.iter().filter(|(name, _)| has_judge(name)) {
+                if let Err(error) = client.execute(&trial(name, value)) {
+                    return Err(Failure::Environment(format!(
+                        "arm '{}': setting {name} = '{value}': {error}",
+                        arm.name
+                    )));
+                }
+                client.execute(&trial_undone(name)).map_err(|error| fail(&error))?;
             }
         }
         Ok(())
@@ -333,7 +350,7 @@ impl ManagedArms {
         let mut server = ManagedServer::create(options, &self.runtime).map_err(fail)?;
         server.initialise().map_err(fail)?;
         server.start_telling(&mut |text| observer.remark(text)).map_err(fail)?;
-        self.check_setting_names(&server, &directory)?;
+        self.check_settings(&server, &directory)?;
         if let Some(options) = &self.tables {
             let text = format!("loading pgbench's tables at scale {}", options.scale);
             observer.stage(&text, None);
@@ -369,6 +386,21 @@ impl ManagedArms {
         server.remove().map_err(fail)?;
         Ok(snapshot)
     }
+}
+
+/// Has the server judge a value; the server that runs keeps its own.
+fn trial(name: &str, value: &str) -> String {
+    format!("alter system set {} = {}", identifier(name), quote_literal(value))
+}
+
+/// Takes the trial back, so that the data directory is as it was.
+fn trial_undone(name: &str) -> String {
+    format!("alter system reset {}", identifier(name))
+}
+
+/// In quotes; servers keep the names of their settings in small letters.
+fn identifier(name: &str) -> String {
+    quote_identifier(&name.to_ascii_lowercase())
 }
 
 /// Why a server with these settings does not know this one. A name with a dot is an extension's, which may

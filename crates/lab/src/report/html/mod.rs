@@ -11,6 +11,7 @@ mod chart;
 mod escape;
 mod exceedance;
 mod histogram;
+pub mod index;
 mod numbers;
 mod pairs;
 mod scale;

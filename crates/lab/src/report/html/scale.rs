@@ -199,6 +199,10 @@ impl Scale {
                 .map(|value| (value * 1e6).round() / 1e6)
                 .collect();
         }
+        if span < 2.5 {
+            // Halves and doubles alone would leave such an axis with its zero only.
+            return vec![-0.8, -0.6, -0.4, -0.2, 0.0, 0.25, 0.5, 1.0, 2.0, 4.0];
+        }
         let parts: &[f64] = if span < 9.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         (-6..=6)
             .flat_map(|decade| parts.iter().map(move |part| part * 10_f64.powi(decade)))
@@ -343,6 +347,10 @@ mod tests {
         assert_eq!(
             words(Spread::Change, Quantity::Change, -0.1, 0.05),
             ["-10%", "-5%", "0%", "+5%"]
+        );
+        assert_eq!(
+            words(Spread::Change, Quantity::Change, -0.45, 0.5),
+            ["-40%", "-20%", "0%", "+25%", "+50%"]
         );
         assert_eq!(
             words(Spread::Change, Quantity::Change, -0.9, 1.0),

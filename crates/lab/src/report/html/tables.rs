@@ -133,7 +133,7 @@ pub(super) fn measures(
     sink.put("</tbody></table></div>")
 }
 
-fn interval_bar(
+pub(super) fn interval_bar(
     row: &MeasureRow,
     scale: &Scale,
     margin: f64,

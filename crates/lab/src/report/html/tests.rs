@@ -104,7 +104,7 @@ fn page(document: &SessionDocument) -> String {
 
 /// Reads the page as a browser's tokenizer does for the constructs we use, and fails on any other:
 /// returns names of elements and of attributes with their values, and whether tags are balanced.
-fn tokens(page: &str) -> (BTreeSet<String>, Vec<(String, String)>) {
+pub(super) fn tokens(page: &str) -> (BTreeSet<String>, Vec<(String, String)>) {
     let mut elements = BTreeSet::new();
     let mut attributes = Vec::new();
     let mut open: Vec<String> = Vec::new();
