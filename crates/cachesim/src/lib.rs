@@ -11,6 +11,7 @@ pub mod generate;
 mod lru_stack;
 pub mod optimum;
 mod position_set;
+pub mod sampled_curve;
 pub mod simulate;
 pub mod stack_distance;
 pub mod trace;

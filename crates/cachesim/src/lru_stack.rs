@@ -73,7 +73,7 @@ impl LruStack {
         distance
     }
 
-    #[cfg(test)]
+    /// Takes `page` out of the stack, if it is there.
     pub(crate) fn remove(&mut self, page: u32) {
         let Some(place) = self.slot_of.get_mut(page as usize) else { return };
         let slot = std::mem::replace(place, NONE);

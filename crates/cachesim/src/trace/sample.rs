@@ -29,8 +29,31 @@ impl SpatialSample {
     #[inline]
     #[must_use]
     pub fn has(&self, page: u64) -> bool {
+        self.has_hash(self.hash(page))
+    }
+
+    /// The share of pages that are in, above 0 and at most 1.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        (self.last as f64 + 1.0) / 18_446_744_073_709_551_616.0
+    }
+
+    /// A page's hash, by which [`SpatialSample::has_hash`] decides.
+    #[inline]
+    pub(crate) fn hash(&self, page: u64) -> u64 {
         // Twice, so that pages that differ by the salt do not meet in neighbouring samples.
-        mix(mix(page ^ self.salt).wrapping_add(self.salt)) <= self.last
+        mix(mix(page ^ self.salt).wrapping_add(self.salt))
+    }
+
+    /// Whether a page with this hash is in the sample.
+    #[inline]
+    pub(crate) const fn has_hash(&self, hash: u64) -> bool {
+        hash <= self.last
+    }
+
+    /// The part of the sample whose hashes are below `hash`; one hash is left at least.
+    pub(crate) fn below(&self, hash: u64) -> Self {
+        Self { last: self.last.min(hash.saturating_sub(1)), ..*self }
     }
 }
 
