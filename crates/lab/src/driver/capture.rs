@@ -17,6 +17,10 @@ pub(super) struct Captured {
     assignments: Vec<(Slot, Value)>,
     /// Rows of each result.
     rows_by_result: Vec<u64>,
+    /// Why a column of the current result can be no variable.
+    wrong_name: Option<String>,
+    /// The same of a result whose row would be assigned.
+    refused: Option<String>,
 }
 
 /// A [`RowSink`] that knows how variables are named.
@@ -33,12 +37,15 @@ impl Captured {
         self.rows_in_result = 0;
         self.assignments.clear();
         self.rows_by_result.clear();
+        self.wrong_name = None;
+        self.refused = None;
     }
 
     /// Puts the values into `variables`.
     ///
     /// # Errors
-    /// For `\gset`, when the last result has not exactly one row.
+    /// For `\gset`, when the last result has not exactly one row; when a column's name is none that
+    /// a variable can have.
     pub(super) fn assign(
         &mut self,
         capture: &Capture,
@@ -51,6 +58,9 @@ impl Captured {
                 None => return Err("\\gset expects a statement that returns a row".to_owned()),
             }
         }
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
         for (slot, value) in self.assignments.drain(..) {
             if let Some(variable) = variables.get_mut(slot.0 as usize) {
                 *variable = value;
@@ -62,11 +72,24 @@ impl Captured {
 
 impl RowSink for Sink<'_> {
     fn columns(&mut self, columns: &[&str]) {
-        let prefix = match self.capture {
-            Capture::GSet { prefix } | Capture::ASet { prefix } => prefix.as_str(),
-            Capture::None => "",
+        let (command, prefix) = match self.capture {
+            Capture::GSet { prefix } => ("gset", prefix.as_str()),
+            Capture::ASet { prefix } => ("aset", prefix.as_str()),
+            Capture::None => ("", ""),
         };
         self.captured.rows_in_result = 0;
+        let is_wrong = |column: &&&str| {
+            let name = format!("{prefix}{column}");
+            name.is_empty() || !name.chars().all(crate::workload::is_name)
+        };
+        let wrong = if command.is_empty() { None } else { columns.iter().find(is_wrong) };
+        self.captured.wrong_name = wrong.map(|column| {
+            let column = crate::text::excerpt(column, 60);
+            format!(
+                "\\{command} cannot set a variable named \"{prefix}{column}\"; name the column with AS, of \
+                 letters, digits and _"
+            )
+        });
         self.captured.slots.clear();
         self.captured
             .slots
@@ -86,7 +109,9 @@ impl RowSink for Sink<'_> {
             // Only the last result counts for \gset.
             if matches!(self.capture, Capture::GSet { .. }) {
                 captured.assignments.clear();
+                captured.refused = None;
             }
+            captured.refused = captured.refused.take().or_else(|| captured.wrong_name.take());
             for (slot, value) in captured.slots.iter().zip(captured.last_row.drain(..)) {
                 if let Some(slot) = slot {
                     captured.assignments.push((*slot, value));
@@ -127,6 +152,26 @@ mod tests {
         let mut variables = vec![Value::Bool(true), Value::Null];
         let result = captured.assign(capture, &mut variables);
         (result, variables)
+    }
+
+    #[test]
+    fn a_column_that_can_be_no_variable_ends_the_script_instead_of_setting_nothing() {
+        for (column, ok) in [("x y", false), ("?column?", false), ("", false), ("é_1", true)] {
+            let mut captured = Captured::default();
+            let mut symbols = Symbols::default();
+            symbols.slot("other");
+            for capture in [gset(), Capture::ASet { prefix: String::new() }] {
+                captured.clear();
+                let gset_prefixed = matches!(capture, Capture::GSet { .. }) && column.is_empty();
+                let mut sink =
+                    Sink { captured: &mut captured, symbols: &symbols, capture: &capture };
+                sink.columns(&[column]);
+                sink.row(&[Some(b"1")]);
+                sink.end_of_result();
+                let result = captured.assign(&capture, &mut [Value::Null]);
+                assert_eq!(result.is_ok(), ok || gset_prefixed, "{column} {result:?}");
+            }
+        }
     }
 
     fn gset() -> Capture {

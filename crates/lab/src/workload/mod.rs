@@ -28,6 +28,7 @@ pub mod value;
 pub use builtin::Builtin;
 pub use compile::Compiler;
 pub use error::ScriptError;
+pub(crate) use expression_lexer::is_name;
 pub use source::read_script;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use evenkeel_lab::distribution::DistributionSpec;
 use evenkeel_lab::experiment::document::ScriptUse;
 use evenkeel_lab::initialise::read_scale;
 use evenkeel_lab::target::postgres::client::Client;
-use evenkeel_lab::text::terminal;
+use evenkeel_lab::text::terminal_lines;
 use evenkeel_lab::workload::builtin::name_and_weight;
 use evenkeel_lab::workload::script::{Value, Workload};
 use evenkeel_lab::workload::{Builtin, Compiler, read_script, scale};
@@ -85,7 +85,7 @@ pub(super) fn load(
 #[allow(clippy::print_stderr, reason = "remarks are for the person at the terminal")]
 fn remark(workload: &Workload) {
     for remark in &workload.remarks {
-        eprintln!("note: {}", terminal(&remark.to_string()));
+        eprintln!("note: {}", terminal_lines(&remark.to_string()));
     }
 }
 
