@@ -17,6 +17,7 @@ pub mod distribution;
 pub mod driver;
 pub mod experiment;
 pub mod initialise;
+mod json;
 pub mod measure;
 pub mod report;
 pub mod secret;

@@ -64,7 +64,8 @@ fn escape(text: &str, keep_line_feeds: bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-const fn is_deceptive(c: char) -> bool {
+/// Whether a character controls, hides or rearranges the text around it.
+pub(crate) const fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' // controls
         | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'

@@ -134,10 +134,7 @@ pub fn write_session(directory: &Path, document: &SessionDocument) -> Result<(),
         sealed.write_all(&[b'0'; DIGEST_DIGITS])?;
         sealed.write_all(b"\",")?;
         // serde_json opens the object with "{\n"; its brace is ours already.
-        serde_json::to_writer_pretty(
-            AfterFirstByte { inner: &mut sealed, is_past: false },
-            document,
-        )?;
+        crate::json::write_pretty(AfterFirstByte { inner: &mut sealed, is_past: false }, document)?;
         sealed.write_all(b"\n")?;
         sealed.file.flush()?;
         let digits = hexadecimal(&sealed.digest.finalize());

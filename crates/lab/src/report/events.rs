@@ -78,7 +78,7 @@ struct Stall<'a> {
 
 impl Line<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, self)?;
+        crate::json::write(&mut *out, self)?;
         out.write_all(b"\n")
     }
 }

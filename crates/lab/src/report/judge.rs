@@ -72,7 +72,7 @@ pub(super) fn metrics(document: &SessionDocument, out: &mut dyn Write) -> io::Re
             benchmarks.insert(name, Value::Object(measures(comparison, is_judged)));
         }
     }
-    serde_json::to_writer_pretty(&mut *out, &Value::Object(benchmarks))?;
+    crate::json::write_pretty(&mut *out, &Value::Object(benchmarks))?;
     out.write_all(b"\n")
 }
 

@@ -68,7 +68,7 @@ pub(super) fn section(document: &SessionDocument, sink: &mut Sink<'_>) -> io::Re
         Text(number::bytes(number::to_f64(bytes))),
         "</summary><pre class=\"json\">",
     );
-    serde_json::to_writer(sink.escaping(), &slim)?;
+    crate::json::write(sink.escaping(), &slim)?;
     sink.put("</pre></details>")
 }
 
@@ -98,6 +98,6 @@ fn size_of(slim: &Slim<'_>) -> io::Result<u64> {
         }
     }
     let mut counting = Counting(0);
-    serde_json::to_writer(&mut counting, slim)?;
+    crate::json::write(&mut counting, slim)?;
     Ok(counting.0)
 }
