@@ -15,6 +15,8 @@ pub(super) struct Captured {
     rows_in_result: u64,
     /// What is to be assigned.
     assignments: Vec<(Slot, Value)>,
+    /// The variable of a column, while it is looked up.
+    name: String,
     /// Rows of each result.
     rows_by_result: Vec<u64>,
     /// Why a column of the current result can be no variable.
@@ -75,25 +77,27 @@ impl RowSink for Sink<'_> {
         let (command, prefix) = match self.capture {
             Capture::GSet { prefix } => ("gset", prefix.as_str()),
             Capture::ASet { prefix } => ("aset", prefix.as_str()),
-            Capture::None => ("", ""),
+            Capture::None => return,
         };
-        self.captured.rows_in_result = 0;
-        let is_wrong = |column: &&&str| {
-            let name = format!("{prefix}{column}");
-            name.is_empty() || !name.chars().all(crate::workload::is_name)
-        };
-        let wrong = if command.is_empty() { None } else { columns.iter().find(is_wrong) };
-        self.captured.wrong_name = wrong.map(|column| {
-            let column = crate::text::excerpt(column, 60);
-            format!(
-                "\\{command} cannot set a variable named \"{prefix}{column}\"; name the column with AS, of \
-                 letters, digits and _"
-            )
-        });
-        self.captured.slots.clear();
-        self.captured
-            .slots
-            .extend(columns.iter().map(|column| self.symbols.find(&format!("{prefix}{column}"))));
+        let captured = &mut *self.captured;
+        captured.rows_in_result = 0;
+        captured.wrong_name = None;
+        captured.slots.clear();
+        for column in columns {
+            captured.name.clear();
+            captured.name.push_str(prefix);
+            captured.name.push_str(column);
+            let slot = self.symbols.find(&captured.name);
+            // What a script mentions is a name.
+            if slot.is_none() && captured.wrong_name.is_none() && !is_variable(&captured.name) {
+                let name = crate::text::excerpt(&captured.name, 60);
+                captured.wrong_name = Some(format!(
+                    "\\{command} cannot set a variable named \"{name}\"; name the column with AS, of \
+                     letters, digits and _"
+                ));
+            }
+            captured.slots.push(slot);
+        }
     }
 
     fn row(&mut self, values: &[Option<&[u8]>]) {
@@ -120,6 +124,11 @@ impl RowSink for Sink<'_> {
         }
         captured.rows_in_result = 0;
     }
+}
+
+/// Whether a variable can be called so.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(crate::workload::is_name)
 }
 
 /// An integer where the text is exactly how one is written, so that it is sent again as it came.
