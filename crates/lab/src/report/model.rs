@@ -414,7 +414,14 @@ pub fn protocol_sentence(document: &SessionDocument) -> String {
             format!(", one arrival every {}", number::time(1e9 / rate_per_s))
         }
     });
-    let _ = write!(text, ", {} clients in {} threads", protocol.clients, protocol.threads);
+    let plural = |count: u32| if count == 1 { "" } else { "s" };
+    let (clients, threads) = (protocol.clients, protocol.threads);
+    let _ = write!(
+        text,
+        ", {clients} client{} in {threads} thread{}",
+        plural(clients),
+        plural(threads)
+    );
     text.push_str(match protocol.query_mode {
         QueryMode::Simple => ", simple protocol",
         QueryMode::Extended => ", extended protocol",
