@@ -13,3 +13,4 @@ pub mod page;
 pub mod runtime;
 pub mod smgr;
 pub mod vfs;
+pub mod wal;
