@@ -101,7 +101,7 @@ pub struct SampledLru {
 struct Slot {
     /// The smallest cache in which it is dirty now.
     dirty_from: u64,
-    group: u8,
+    group: usize,
 }
 
 impl SampledLru {
@@ -167,7 +167,6 @@ impl SampledLru {
             None => self.add(page, hash)?,
         };
         let Slot { dirty_from, group } = self.slots[slot as usize];
-        let group = usize::from(group);
         self.referenced[group] += self.weight;
         if let Some(others) = self.stack.touch(slot) {
             let distance = self.distance(others);
@@ -198,9 +197,7 @@ impl SampledLru {
     }
 
     fn add(&mut self, page: u64, hash: u64) -> Result<u32, SamplingError> {
-        // Bits that the threshold does not see, mixed once more.
-        let group = (mix(hash) % GROUPS as u64) as u8;
-        let new = Slot { dirty_from: NEVER_DIRTY, group };
+        let new = Slot { dirty_from: NEVER_DIRTY, group: group_of(hash) };
         let slot = if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = new;
             slot
@@ -254,7 +251,7 @@ impl SampledLru {
         let left: Vec<u32> = self.stack.top_down().collect();
         for (slot, depth) in left.into_iter().zip(1_u32..) {
             let Slot { dirty_from, group } = self.slots[slot as usize];
-            self.count_write_back(dirty_from, self.distance(depth), usize::from(group));
+            self.count_write_back(dirty_from, self.distance(depth), group);
         }
         let rate = self.sample.rate();
         let pages = self.slot_of.len() as u64;
@@ -400,6 +397,11 @@ impl Cumulative {
         }
         groups
     }
+}
+
+/// The group of a page, by its hash: bits that the threshold does not see, mixed once more.
+pub(crate) const fn group_of(hash: u64) -> usize {
+    (mix(hash) % GROUPS as u64) as usize
 }
 
 /// The bucket of a distance, from 1 on.

@@ -45,7 +45,7 @@ pub use summary::{ClassSummary, ReuseShare, Summary, SummaryBuilder};
 use std::path::Path;
 
 use crate::dense::{self, DenseTrace, DenseTraceBuilder};
-use error::Fault;
+pub(crate) use error::Fault;
 
 /// Reads the trace at `path` (`-` is the standard input) and renumbers its pages. `progress` is told
 /// the position now and then.
@@ -59,41 +59,73 @@ pub fn load(
     progress: &mut dyn FnMut(Position),
 ) -> Result<DenseTrace, TraceError> {
     let mut reader = TraceReader::open(path, options)?;
-    let name = reader.name().to_owned();
-    let mut builder = DenseTraceBuilder::<u64>::new(name, reader.page_bytes());
+    let told = load_while(&mut reader, &mut |position| {
+        progress(position);
+        true
+    })?;
+    // Nothing ends the reading early.
+    Ok(told.unwrap_or_default())
+}
+
+/// As [`load`], of a trace that is open, for as long as `progress` says true; `None` once it says
+/// false.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_while(
+    reader: &mut TraceReader,
+    progress: &mut dyn FnMut(Position) -> bool,
+) -> Result<Option<DenseTrace>, TraceError> {
+    let mut builder = DenseTraceBuilder::<u64>::new(reader.name(), reader.page_bytes());
     let mut classes: Vec<u16> = Vec::new();
+    let is_whole = scan(reader, progress, |event, names| {
+        for name in names.iter().skip(classes.len()) {
+            classes.push(builder.add_class(name)?);
+        }
+        if !event.is_reference() {
+            builder.dirtied(event.page);
+            return Ok::<(), dense::DenseTraceError>(());
+        }
+        let what = dense::Reference {
+            is_write: event.access == Access::Write,
+            time_ms: event.time_us.map(|time_us| time_us / 1000),
+            class: event.class.and_then(|class| classes.get(usize::from(class)).copied()),
+        };
+        builder.reference(event.page, what).map(drop)
+    })?;
+    Ok(is_whole.then(|| builder.finish()))
+}
+
+/// Gives each event of a trace, of one page each, to `take`, with the names of the classes so far.
+/// `progress` is told the position now and then; true when it never said false before the end.
+///
+/// # Errors
+/// When the trace cannot be read or has no reference; what `take` refuses, with the place.
+pub fn scan<E: std::fmt::Display>(
+    reader: &mut TraceReader,
+    progress: &mut dyn FnMut(Position) -> bool,
+    mut take: impl FnMut(Reference, &[String]) -> Result<(), E>,
+) -> Result<bool, TraceError> {
     let mut batch = Vec::new();
     while reader.read(&mut batch)? {
-        let too_much = |error: dense::DenseTraceError| {
-            Fault::new(error.to_string(), "").in_file(reader.file(), reader.place())
-        };
-        for name in reader.classes().iter().skip(classes.len()) {
-            classes.push(builder.add_class(name).map_err(too_much)?);
-        }
-        for run in batch.drain(..) {
-            for event in run.each() {
-                if !event.is_reference() {
-                    builder.dirtied(event.page);
-                    continue;
-                }
-                let what = dense::Reference {
-                    is_write: event.access == Access::Write,
-                    time_ms: event.time_us.map(|time_us| time_us / 1000),
-                    class: event.class.and_then(|class| classes.get(usize::from(class)).copied()),
-                };
-                builder.reference(event.page, what).map_err(too_much)?;
+        for event in batch.drain(..).flat_map(Reference::each) {
+            if let Err(error) = take(event, reader.classes()) {
+                let fault = Fault::new(error.to_string(), "");
+                return Err(fault.in_file(reader.file(), reader.place()));
             }
         }
-        progress(reader.position());
+        if !progress(reader.position()) {
+            return Ok(false);
+        }
     }
-    if builder.references() == 0 {
+    if reader.position().references == 0 {
         return Err(Fault::new(
             format!("has no reference (read as {})", reader.format()),
             "is it of another format? see --format",
         )
         .in_file(reader.file(), Place::Whole));
     }
-    Ok(builder.finish())
+    Ok(true)
 }
 
 /// A bijection of 64 bits in which every bit of the result depends on all of the argument's: the output

@@ -1,40 +1,63 @@
 //! `evenkeel simulate`: what each policy does with a trace at each size of cache.
 
+mod curve;
 mod output;
+mod plot;
+mod policies;
+mod results;
 mod runs;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use evenkeel::runtime::{OsRuntime, Runtime};
 use evenkeel_cachesim::cache_size::CacheSize;
 use evenkeel_cachesim::choice::Choice;
-use evenkeel_cachesim::dense::DenseTrace;
-use evenkeel_cachesim::simulate::SimulationOptions;
-use evenkeel_cachesim::trace::{self, Columns};
+use evenkeel_cachesim::trace::{self, Position, TraceReader};
 use evenkeel_replacement::registry::Registry;
 
-use super::trace::TraceProgress;
+use super::trace::{ContentOptions, TraceProgress};
 use crate::exit::Outcome;
-use runs::{Cell, Runner};
+use plot::Plot;
+use results::Facts;
+
+/// Sizes where none are given, and where a chart is asked for.
+const SIZES: [&str; 5] = ["1%", "2%", "5%", "10%", "20%"];
+const SIZES_OF_A_CHART: [&str; 9] = ["0.1%", "0.2%", "0.5%", "1%", "2%", "5%", "10%", "20%", "50%"];
 
 /// Simulate replacement policies over page traces: misses and dirty evictions by size of cache
 ///
 /// A TRACE is a file, `-` for the standard input, or `generate:SPEC` (`evenkeel trace formats` lists
-/// both). Exit codes: 0 done, 1 wrong usage or an unreadable trace, 130 interrupted.
+/// both). A trace too large for memory is sampled: --sample runs every policy on a share of the pages,
+/// --curve with --sample or --sample-pages gives LRU's whole curve in one pass. Exit codes: 0 done, 1
+/// wrong usage or an unreadable trace, 130 interrupted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Traces
     #[arg(value_name = "TRACE", required_unless_present = "list_policies")]
     traces: Vec<PathBuf>,
     /// Policies, such as lru,clock_sweep(cap=10),optimum; all where not given
-    #[arg(long, value_name = "P[,P..]")]
+    #[arg(long, value_name = "P[,P..]", conflicts_with = "curve")]
     policy: Vec<String>,
-    /// Sizes: pages (1000), shares of the trace's pages (5%), bytes (64MiB)
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "1%,2%,5%,10%,20%")]
+    /// Sizes: pages (1000), shares of the trace's pages (5%), bytes (64MiB); 1%,2%,5%,10%,20% where
+    /// not given, more for a curve or a plot
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     cache: Vec<String>,
+    /// LRU at all sizes from one pass instead of policies size by size
+    #[arg(long, conflicts_with_all = ["by_class", "steps", "warm_up"])]
+    curve: bool,
+    /// Look at this share of the pages only, such as 1%; figures are estimates with a 95% margin
+    #[arg(long, value_name = "SHARE", value_parser = sample, conflicts_with = "by_class")]
+    sample: Option<f64>,
+    /// Look at so many pages, whatever the trace's length, for a curve
+    #[arg(long, value_name = "N", requires = "curve", conflicts_with = "sample")]
+    sample_pages: Option<u32>,
+    /// Draw the miss ratios: FILE.svg for one trace, FILE.html for a page of all with the numbers
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Share of the references that fill the cache before counting begins, such as 0.1 or 10%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0")]
     warm_up: f64,
@@ -53,7 +76,7 @@ pub(crate) struct Arguments {
     /// References in a second, for delays of policies where the trace has no times
     #[arg(long, value_name = "R", value_parser = rate, default_value = "1000")]
     references_per_second: f64,
-    /// Seed of policies that draw
+    /// Seed of policies that draw, and of samples
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Runs at the same time; as many as there are processors where not given. Changes no result
@@ -65,15 +88,8 @@ pub(crate) struct Arguments {
     /// The traces' format, where it is not recognised
     #[arg(long, value_name = "FORMAT", help_heading = "Reading")]
     trace_format: Option<trace::Format>,
-    /// Which column of a CSV file is what
-    #[arg(long, value_name = "MAP", help_heading = "Reading")]
-    columns: Option<Columns>,
-    /// Bytes of a page
-    #[arg(long, value_name = "BYTES", help_heading = "Reading")]
-    page_size: Option<NonZeroU32>,
-    /// Names of relations, for PostgreSQL's formats
-    #[arg(long, value_name = "FILE", help_heading = "Reading")]
-    relations: Option<PathBuf>,
+    #[command(flatten)]
+    content: ContentOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -83,16 +99,13 @@ enum Format {
     Csv,
 }
 
-/// A trace's results.
-struct Results {
-    trace: Arc<DenseTrace>,
-    choices: Vec<Choice>,
-    /// As asked for, and in frames; ascending, each number of frames once.
-    sizes: Vec<(CacheSize, u32)>,
-    /// By policy, then size.
-    cells: Vec<Vec<Cell>>,
-    /// By size: the policy with the fewest misses of those that a pool can have, at twice the size.
-    doubled: Vec<(usize, Cell)>,
+/// What every trace's work shares.
+struct Session {
+    runtime: Arc<dyn Runtime>,
+    stop: Arc<AtomicBool>,
+    jobs: usize,
+    /// As asked for; none where nothing was.
+    sizes: Vec<CacheSize>,
 }
 
 /// Runs the command.
@@ -102,39 +115,33 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         return super::trace::print(&output::policies(&registry));
     }
     let choices = choices(&registry, &arguments.policy)?;
-    let sizes = arguments
-        .cache
-        .iter()
-        .map(|text| text.parse::<CacheSize>())
-        .collect::<Result<Vec<_>, _>>()
-        .context("--cache")?;
+    let sizes = sizes(&arguments.cache)?;
+    let plot = arguments.plot.as_deref();
+    let plot = plot.map(|path| Plot::new(path, arguments.traces.len())).transpose()?;
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
-    let interruption = crate::interruption::listen(&runtime)?;
+    let stop = crate::interruption::listen(&runtime)?.flag;
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let jobs = arguments.jobs.map_or(processors, |jobs| jobs.get() as usize);
+    let session = Session { runtime, stop, jobs, sizes };
     let mut all = Vec::new();
     for path in &arguments.traces {
-        let trace = Arc::new(load(&arguments, path)?);
-        let sizes = frames(&sizes, &trace)?;
-        let warm_up = (trace.references().len() as f64 * arguments.warm_up) as usize;
-        let options =
-            SimulationOptions { warm_up, references_per_s: arguments.references_per_second };
-        let runner = Runner {
-            runtime: Arc::clone(&runtime),
-            stop: Arc::clone(&interruption.flag),
-            trace: Arc::clone(&trace),
-            seed: arguments.seed,
-            options,
-            jobs,
+        let results = if arguments.curve {
+            curve::of(&session, &arguments, path)?
+        } else {
+            policies::simulate(&session, &arguments, &choices, path)?
         };
-        let Some(results) = simulate(&runner, &choices, sizes)? else {
-            return Ok(Outcome::Interrupted);
-        };
+        let Some(results) = results else { return Ok(Outcome::Interrupted) };
         all.push(results);
+    }
+    if let Some(plot) = plot {
+        plot.write(&all)?;
     }
     let text = match arguments.format {
         Format::Csv => output::csv(&all),
         Format::Json => output::json(&all)?,
+        Format::Text if arguments.curve => {
+            all.iter().map(output::curve).collect::<Vec<_>>().join("\n")
+        }
         Format::Text => {
             let pieces: Vec<String> = all
                 .iter()
@@ -146,35 +153,54 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     super::trace::print(&text)
 }
 
-fn simulate(
-    runner: &Runner,
-    choices: &[Choice],
-    sizes: Vec<(CacheSize, u32)>,
-) -> anyhow::Result<Option<Results>> {
-    let asked: Vec<(Choice, u32)> = choices
-        .iter()
-        .flat_map(|choice| sizes.iter().map(|(_, frames)| (choice.clone(), *frames)))
-        .collect();
-    let Some(done) = runner.run(asked)? else { return Ok(None) };
-    let cells: Vec<Vec<Cell>> = done.chunks(sizes.len()).map(<[Cell]>::to_vec).collect();
-    let best = |size: usize| {
-        let pools = choices.iter().enumerate().filter(|(_, choice)| **choice != Choice::Optimum);
-        pools.map(|(index, _)| index).min_by_key(|index| cells[*index][size].counts.misses)
-    };
-    let winners: Vec<usize> = (0..sizes.len()).filter_map(best).collect();
-    let twice = winners
-        .iter()
-        .zip(&sizes)
-        .filter_map(|(winner, (_, frames))| {
-            let frames = frames.checked_mul(2)?;
-            let fits = frames <= evenkeel_replacement::policy::MAX_FRAMES;
-            fits.then(|| (choices[*winner].clone(), frames))
-        })
-        .collect();
-    let Some(doubled) = runner.run(twice)? else { return Ok(None) };
-    let doubled = winners.into_iter().zip(doubled).collect();
-    let trace = Arc::clone(&runner.trace);
-    Ok(Some(Results { trace, choices: choices.to_vec(), sizes, cells, doubled }))
+impl Arguments {
+    fn open(&self, path: &Path) -> anyhow::Result<TraceReader> {
+        Ok(TraceReader::open(path, &self.content.options(self.trace_format))?)
+    }
+
+    /// Sizes of a table or chart, where none are given.
+    fn default_sizes(&self) -> Vec<String> {
+        let sizes: &[&str] = if self.plot.is_some() { &SIZES_OF_A_CHART } else { &SIZES };
+        sizes.iter().map(|size| (*size).to_owned()).collect()
+    }
+}
+
+impl Session {
+    /// Tells how far the reading of a trace has come; false once interrupted.
+    fn progress(&self, path: &Path) -> impl FnMut(Position) -> bool {
+        self.progress_of(&format!("reading {}", path.display()))
+    }
+
+    fn progress_of(&self, what: &str) -> impl FnMut(Position) -> bool + use<> {
+        let mut progress = TraceProgress::new(what);
+        let stop = Arc::clone(&self.stop);
+        move |position| {
+            progress.tell(position);
+            !stop.load(Ordering::Relaxed)
+        }
+    }
+
+    /// The sizes asked for, else `otherwise`, in frames; ascending, each once.
+    fn frames(
+        &self,
+        facts: &Facts,
+        otherwise: impl FnOnce() -> Vec<String>,
+    ) -> anyhow::Result<Vec<u32>> {
+        let usual = if self.sizes.is_empty() { sizes(&otherwise())? } else { Vec::new() };
+        let pages = u32::try_from(facts.pages).unwrap_or(u32::MAX);
+        let all = self.sizes.iter().chain(&usual);
+        let frames: Result<Vec<u32>, _> =
+            all.map(|size| size.frames(pages, facts.page_bytes)).collect();
+        let mut frames = frames.context("--cache")?;
+        frames.sort_unstable();
+        frames.dedup();
+        Ok(frames)
+    }
+}
+
+fn sizes(texts: &[String]) -> anyhow::Result<Vec<CacheSize>> {
+    let sizes: Result<Vec<CacheSize>, _> = texts.iter().map(|text| text.parse()).collect();
+    sizes.context("--cache")
 }
 
 fn choices(registry: &Registry, texts: &[String]) -> anyhow::Result<Vec<Choice>> {
@@ -194,43 +220,25 @@ fn choices(registry: &Registry, texts: &[String]) -> anyhow::Result<Vec<Choice>>
     Ok(choices)
 }
 
-fn load(arguments: &Arguments, path: &std::path::Path) -> anyhow::Result<DenseTrace> {
-    let options = trace::Options {
-        format: arguments.trace_format,
-        columns: arguments.columns.clone(),
-        page_bytes: arguments.page_size,
-        relations: arguments.relations.clone(),
-        ..trace::Options::default()
-    };
-    let mut progress = TraceProgress::new(&format!("reading {}", path.display()));
-    let trace = trace::load(path, &options, &mut |position| progress.tell(position))?;
-    Ok(if arguments.collapse_repeats { trace.without_repeats() } else { trace })
-}
-
-fn frames(sizes: &[CacheSize], trace: &DenseTrace) -> anyhow::Result<Vec<(CacheSize, u32)>> {
-    let mut frames = Vec::new();
-    for size in sizes {
-        let count = size.frames(trace.pages(), trace.page_bytes()).context("--cache")?;
-        frames.push((*size, count));
-    }
-    frames.sort_by_key(|(_, frames)| *frames);
-    frames.dedup_by_key(|(_, frames)| *frames);
-    if frames.is_empty() {
-        bail!("--cache names no size: write for example --cache 1%,5%,64MiB");
-    }
-    Ok(frames)
-}
-
 /// A share from 0 to below 1, or a percentage.
 fn share(text: &str) -> Result<f64, String> {
-    let value = match text.trim().strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.trim().parse::<f64>(),
-    };
-    value
-        .ok()
+    ratio(text)
         .filter(|share| (0.0..1.0).contains(share))
         .ok_or_else(|| "a share from 0 to below 1 is wanted, such as 0.1 or 10%".to_owned())
+}
+
+/// A share above 0 and at most 1, or a percentage.
+fn sample(text: &str) -> Result<f64, String> {
+    ratio(text)
+        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .ok_or_else(|| "a share above 0 and at most 1 is wanted, such as 0.01 or 1%".to_owned())
+}
+
+fn ratio(text: &str) -> Option<f64> {
+    match text.trim().strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => text.trim().parse::<f64>().ok(),
+    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -250,6 +258,11 @@ mod tests {
         assert_eq!(share("0.25"), Ok(0.25));
         for text in ["1", "100%", "-1%", "NaN", "", "x"] {
             assert!(share(text).is_err(), "{text}");
+        }
+        assert_eq!(sample("1%"), Ok(0.01));
+        assert_eq!(sample("1"), Ok(1.0));
+        for text in ["0", "0%", "101%", "-1", "NaN", "x"] {
+            assert!(sample(text).is_err(), "{text}");
         }
         for text in ["0", "-1", "NaN", "inf"] {
             assert!(rate(text).is_err(), "{text}");

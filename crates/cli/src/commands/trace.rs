@@ -12,7 +12,7 @@ use anyhow::Context;
 use evenkeel_cachesim::generate::FAMILIES;
 use evenkeel_cachesim::trace::FORMATS;
 
-pub(crate) use input::{TraceInput, TraceOptions};
+pub(crate) use input::{ContentOptions, TraceInput, TraceOptions};
 pub(crate) use progress::TraceProgress;
 
 use crate::exit::Outcome;

@@ -480,7 +480,7 @@ pub fn scripts_text(document: &SessionDocument) -> String {
 /// The command line that repeats the session, quoted for a POSIX shell.
 #[must_use]
 pub fn rerun(document: &SessionDocument) -> String {
-    document.command.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")
+    command_line(&document.command)
 }
 
 /// A place in an order as people count, from 1; files count from 0.
@@ -666,6 +666,13 @@ pub const fn audit_word(audit: &KeyAudit) -> (&'static str, Tone) {
     } else {
         ("as expected", Tone::Neutral)
     }
+}
+
+/// A command's words as a shell reads them.
+#[must_use]
+pub fn command_line(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| shell_quoted(word)).collect();
+    words.join(" ")
 }
 
 fn shell_quoted(word: &str) -> String {

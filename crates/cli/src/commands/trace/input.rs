@@ -22,6 +22,14 @@ pub(crate) struct TraceOptions {
     /// Format of the trace, if it is not recognised; `evenkeel trace formats` lists them
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) content: ContentOptions,
+}
+
+/// What a trace's content means, whatever its format.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct ContentOptions {
     /// Which column of a CSV file is what: page=lbn,op=op,time=time,size=size,class=rel, by name or
     /// place from 1; key= instead of page= for text
     #[arg(long, value_name = "MAP")]
@@ -52,8 +60,15 @@ pub(crate) enum TimeUnit {
 impl TraceOptions {
     /// As the readers take them.
     pub(crate) fn options(&self) -> Options {
+        self.content.options(self.format)
+    }
+}
+
+impl ContentOptions {
+    /// As the readers take them; the format is recognised where none is named.
+    pub(crate) fn options(&self, format: Option<Format>) -> Options {
         Options {
-            format: self.format,
+            format,
             columns: self.columns.clone(),
             page_bytes: self.page_size,
             block_bytes: self.block_size,

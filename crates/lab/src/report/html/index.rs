@@ -33,16 +33,10 @@ pub fn render(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
     let sink = &mut sink;
     let mut order: Vec<&Entry> = entries.iter().collect();
     order.sort_by(|a, b| b.document.started_at.cmp(&a.document.started_at));
+    super::open_page("Sessions", sink)?;
     put!(
         sink,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" \
-         content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\
-         <title>Sessions</title><style>",
-        include_str!("style.css"),
-        "</style></head>\n<body><main><header><h1>Sessions</h1><p>",
+        "<header><h1>Sessions</h1><p>",
         Whole(entries.len() as u64),
         if entries.len() == 1 { " session" } else { " sessions" },
         ", the latest first. Intervals are of the primary measure, 95%, on one axis; the grey band is each \

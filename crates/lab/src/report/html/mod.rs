@@ -12,6 +12,7 @@ mod escape;
 mod exceedance;
 mod histogram;
 pub mod index;
+pub mod miss_ratio;
 mod numbers;
 mod pairs;
 mod scale;
@@ -34,21 +35,7 @@ pub fn render(document: &SessionDocument, out: &mut dyn Write) -> io::Result<()>
     let mut sink = Sink::new(out);
     let sink = &mut sink;
     let verdict = model::verdict(document);
-    put!(
-        sink,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" \
-         content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\
-         <title>",
-        verdict.word,
-        ": ",
-        Text(title(document)),
-        "</title><style>",
-        include_str!("style.css"),
-        "</style></head>\n<body><main>",
-    );
+    open_page(&format!("{}: {}", verdict.word, title(document)), sink)?;
     header(document, &verdict, sink)?;
     contents(document, sink)?;
     if let Some(analysis) = &document.analysis {
@@ -94,6 +81,24 @@ pub fn render(document: &SessionDocument, out: &mut dyn Write) -> io::Result<()>
     section(sink, "numbers", "The numbers")?;
     numbers::section(document, sink)?;
     sink.put("</section></main></body></html>\n")
+}
+
+/// Everything before a page's content.
+fn open_page(title: &str, sink: &mut Sink<'_>) -> io::Result<()> {
+    put!(
+        sink,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\
+         <title>",
+        Text(title),
+        "</title><style>",
+        include_str!("style.css"),
+        "</style></head>\n<body><main>",
+    );
+    Ok(())
 }
 
 /// Arrows and ranges as print has them.
