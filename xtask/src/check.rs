@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use evenkeel_lab::target::postgres::binaries::{Binaries, Wanted};
@@ -33,7 +34,7 @@ pub(crate) fn lint(_arguments: &[String]) -> anyhow::Result<()> {
 /// The same search and the same sources as `evenkeel compare`. Without any, the tests that need a
 /// server skip themselves, which is said here so that a green run is not taken for more than it is.
 fn bring_postgres() {
-    match Binaries::find_or_fetch(&Wanted::Newest, &mut |text| {
+    match Binaries::find_or_fetch(&Wanted::Newest, &AtomicBool::new(false), &mut |text| {
         crate::say(&format!("xtask test: {text}"));
     }) {
         Ok(found) => crate::say(&format!(

@@ -198,8 +198,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let seed = options::seed(&arguments.random_seed, &OsRuntime)?;
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
     let address = arguments.connection.address(false)?;
-    let stop = StopFlag::new();
-    listen_for_signals(&*runtime, &stop)?;
 
     let mut client = Client::connect(&address, &runtime)?;
     let settings = Settings::read(&mut client).context("read the server's settings")?;
@@ -212,9 +210,14 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     drop(client);
 
     // The machine only: a session of the sampler's own would count against max_connections.
-    let sampled =
-        SamplerOptions { address: None, ..SamplerOptions::of_running(&address, &runtime) };
+    let sampled = SamplerOptions {
+        address: None,
+        ..SamplerOptions::of_running(&address, &runtime, &Arc::default())
+    };
     let server_process = sampled.server_process;
+    // Not earlier: before there is anything to keep, a signal ends the process at once.
+    let stop = StopFlag::new();
+    listen_for_signals(&*runtime, &stop)?;
     let target = Arc::new(PostgresTarget::new(address.clone()));
     let plan = plan(&arguments, workload, target, seed)?;
     let log = match arguments.log {

@@ -6,9 +6,11 @@ mod stored;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use evenkeel::runtime::{Entropy, OsRuntime, Runtime};
+use evenkeel_lab::driver::foretell_memory;
 use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
 use evenkeel_lab::experiment::estimate;
 use evenkeel_lab::experiment::file::ExperimentFile;
@@ -364,6 +366,9 @@ fn announce(plan: &Plan, pairs_done: u32, directory: &str) {
     }
     for remark in plan.remarks() {
         say(&format!("note: {remark}"));
+    }
+    if let Some(shortage) = foretell_memory(plan.arrival, Duration::from_nanos(plan.duration_ns)) {
+        say(&format!("warning: each run {shortage}"));
     }
     say(&format!("results: {directory}"));
 }

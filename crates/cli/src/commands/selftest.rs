@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let runtime: Arc<dyn Runtime> = Arc::new(OsRuntime::new());
     let interruption = interruption::listen(&runtime)?;
     let wanted = arguments.binaries.clone().map_or(Wanted::Newest, Wanted::Directory);
-    let binaries = Binaries::find_or_fetch(&wanted, &mut |text| say(text))?;
+    let binaries = Binaries::find_or_fetch(&wanted, &interruption.flag, &mut |text| say(text))?;
     let version = binaries.version().to_owned();
     let options = ServerOptions::new(binaries, "selftest", Arc::clone(&interruption.flag));
     for leftover in remove_leftovers(&default_parent(), runtime.as_ref()) {

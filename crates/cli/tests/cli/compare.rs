@@ -9,7 +9,9 @@ use evenkeel::runtime::{Clock, OsRuntime, Runtime, Waits};
 use evenkeel_lab::experiment::document::{SessionDocument, VerdictKind};
 use evenkeel_lab::experiment::store;
 use evenkeel_lab::target::postgres::binaries::{Binaries, Places, Wanted};
-use evenkeel_lab::target::postgres::server::{ManagedServer, ServerOptions, process_tree};
+use evenkeel_lab::target::postgres::server::{
+    ManagedServer, ServerOptions, default_parent, process_tree,
+};
 
 use super::{evenkeel, signal, text, wait_for};
 
@@ -67,7 +69,7 @@ fn record(out: &Path) -> SessionDocument {
 
 /// Whether a directory named in the record's arms, or a process of ours, is left.
 fn leaves_nothing(name: &str) -> bool {
-    !std::fs::read_dir("/var/tmp")
+    !std::fs::read_dir(default_parent())
         .unwrap()
         .flatten()
         .any(|entry| entry.file_name().to_string_lossy().contains(name))
@@ -212,6 +214,40 @@ fn an_interruption_keeps_the_run_under_way_and_stops_the_servers() {
     let document = record(&out);
     assert!(document.incomplete.unwrap().contains("interrupted"));
     assert!(leaves_nothing("-int"));
+}
+
+#[test]
+fn an_interruption_is_heard_though_no_server_answers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = deaf.local_addr().unwrap().port();
+    // Without a limit of its own the opening would never end.
+    let url = format!("postgres://u@127.0.0.1:{port}/d?connect_timeout=0&sslmode=disable");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(["compare", "--quick", "--a-url", &url, "--b-url", &url, "--out"])
+        .arg(&out)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _session = deaf.accept().unwrap();
+    signal(i32::try_from(child.id()).unwrap(), rustix::process::Signal::INT);
+    let runtime = OsRuntime::new();
+    let deadline = runtime.now().plus_nanos(60_000_000_000);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if runtime.now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        runtime.sleep_until(runtime.now().plus_nanos(10_000_000));
+    };
+    assert_eq!(status.expect("it did not end").code(), Some(130));
+    assert!(!out.exists(), "nothing was measured");
 }
 
 #[test]

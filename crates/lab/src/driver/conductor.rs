@@ -31,6 +31,9 @@ const ENDED_PER_LOOK: usize = 1024;
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 const CANCEL_TIMEOUT_OF_ALL: Duration = Duration::from_secs(5);
 
+/// The same for one request where the user wants out; a server that works answers in a millisecond.
+const CANCEL_TIMEOUT_AT_STOP: Duration = Duration::from_millis(250);
+
 /// How long workers may take to put their records down once they were told to stop. One that waits
 /// for a new session may take longer; it is not waited for.
 const STOP_PATIENCE: Duration = Duration::from_millis(500);
@@ -434,9 +437,10 @@ impl<'a> Conductor<'a> {
     fn cancel(&self, cancellers: Vec<Canceller>) {
         let runtime = self.shared.runtime.as_ref();
         let deadline = runtime.now().plus(CANCEL_TIMEOUT_OF_ALL);
+        let timeout = if self.stop.is_set() { CANCEL_TIMEOUT_AT_STOP } else { CANCEL_TIMEOUT };
         for cancel in cancellers {
             // A target that does not hear of one does not hear of the others either.
-            if cancel(runtime, CANCEL_TIMEOUT).is_err() || runtime.now() >= deadline {
+            if cancel(runtime, timeout).is_err() || runtime.now() >= deadline {
                 break;
             }
         }

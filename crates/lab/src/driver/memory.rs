@@ -2,7 +2,15 @@
 //!
 //! Every transaction leaves a record of 32 bytes until the run has been summed up: at 50,000 a second
 //! a day's run would hold 138 GB. How many there will be is known only once the run has begun, so it
-//! is told then, and a run that is about to use up the memory is ended with its results.
+//! is told then, and a run that is about to use up the memory is ended with its results. With a rate it is
+//! known before. `limit` says how much there is.
+
+mod limit;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::experiment::document::Arrival;
 
 /// Of one transaction (`measure::record_log`).
 const RECORD_BYTES: u64 = 32;
@@ -16,10 +24,43 @@ const FORESEEN_AFTER_NS: u64 = 5_000_000_000;
 /// More than there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShortage {
-    /// What the run will need further, at its speed so far.
+    /// What the run will need further: for its records, and as much again to sum them up.
     pub needed_bytes: u64,
-    /// What the machine can give.
+    /// What the machine, or the control group, can give.
     pub available_bytes: u64,
+}
+
+impl std::fmt::Display for MemoryShortage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "needs {:.1} GB more memory for its records, and {:.1} GB are there: it will end early; choose a \
+             shorter duration (-T), or a lower rate (-R)",
+            self.needed_bytes as f64 / 1e9,
+            self.available_bytes as f64 / 1e9
+        )
+    }
+}
+
+/// What will be missing at the end of a run of `duration` with this arrival; `None` where it fits, or where
+/// no rate says how many transactions there will be.
+#[must_use]
+pub fn foretell(arrival: Arrival, duration: Duration) -> Option<MemoryShortage> {
+    foretell_with(arrival, duration, available_bytes)
+}
+
+fn foretell_with(
+    arrival: Arrival,
+    duration: Duration,
+    available_bytes: impl FnOnce() -> Option<u64>,
+) -> Option<MemoryShortage> {
+    let rate_per_s = match arrival {
+        Arrival::Closed => return None,
+        Arrival::Poisson { rate_per_s } | Arrival::Constant { rate_per_s } => rate_per_s,
+    };
+    // Rates are positive and finite; a product beyond 64 bits saturates.
+    let records = (rate_per_s * duration.as_secs_f64()) as u64;
+    shortage(records.saturating_mul(RECORD_BYTES), 0, available_bytes)
 }
 
 /// Why a run was ended.
@@ -46,22 +87,26 @@ pub(super) fn foresee(
     let held = records.saturating_mul(RECORD_BYTES);
     let at_end = u128::from(held) * u128::from(planned_ns) / u128::from(elapsed_ns);
     let at_end = u64::try_from(at_end).unwrap_or(u64::MAX);
-    let needed_bytes = at_end.saturating_mul(2).saturating_sub(held);
+    shortage(at_end, held, available_bytes)
+}
+
+/// What will be missing for records of `at_end` bytes, of which `held` are there.
+fn shortage(
+    at_end: u64,
+    held: u64,
+    available_bytes: impl FnOnce() -> Option<u64>,
+) -> Option<MemoryShortage> {
     if at_end < LOOKED_AT_BYTES {
         return None;
     }
+    let needed_bytes = at_end.saturating_mul(2).saturating_sub(held);
     let available_bytes = available_bytes()?;
     (needed_bytes > available_bytes).then_some(MemoryShortage { needed_bytes, available_bytes })
 }
 
-/// What programs can still be given without swapping, by the kernel's own estimate.
+/// What this process can still be given without swapping.
 pub(super) fn available_bytes() -> Option<u64> {
-    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
-}
-
-fn available_in(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    limit::available_bytes(Path::new("/"))
 }
 
 #[cfg(test)]
@@ -92,10 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_words_are_understood_or_left() {
-        let text = "MemTotal:       24684032 kB\nMemAvailable:   20000000 kB\n";
-        assert_eq!(available_in(text), Some(20_480_000_000));
-        assert_eq!(available_in("MemAvailable: x kB\n"), None);
-        assert_eq!(available_in(""), None);
+    fn a_rate_that_will_not_fit_is_told_before_the_first_run() {
+        let day = Duration::from_secs(86_400);
+        let fast = Arrival::Poisson { rate_per_s: 50_000.0 };
+        let shortage = foretell_with(fast, day, || Some(20 * GB)).unwrap();
+        assert_eq!(shortage.needed_bytes, 2 * 32 * 50_000 * 86_400);
+        assert_eq!(
+            shortage.to_string(),
+            "needs 276.5 GB more memory for its records, and 20.0 GB are there: it will end early; choose \
+             a shorter duration (-T), or a lower rate (-R)"
+        );
+        assert_eq!(foretell_with(fast, day, || Some(300 * GB)), None);
+        let slow = Arrival::Constant { rate_per_s: 100.0 };
+        assert_eq!(foretell_with(slow, day, || Some(0)), None, "280 MB");
+        assert_eq!(foretell_with(Arrival::Closed, day, || Some(0)), None);
     }
 }

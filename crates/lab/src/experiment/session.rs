@@ -42,8 +42,8 @@ pub trait Bench {
         observer: &mut dyn Observer,
     ) -> Result<Run, Failure>;
 
-    /// Stops and removes whatever was started; says what could not be removed or is kept.
-    fn close(&mut self) -> Vec<String>;
+    /// Stops and removes whatever was started; the observer hears what could not be removed or is kept.
+    fn close(&mut self, observer: &mut dyn Observer);
 }
 
 /// What a bench found out on opening.
@@ -155,7 +155,8 @@ pub struct Surroundings<'a> {
     pub earlier: Option<SessionDocument>,
 }
 
-/// Runs the session. The bench is closed in every case.
+/// Runs the session. The bench is closed in every case, and before the last judgement: whoever leaves
+/// while that is made leaves no server and no data behind.
 ///
 /// # Errors
 /// Where there is nothing to report on; a session that was cut off is returned with its [`End`].
@@ -165,11 +166,27 @@ pub fn run(
     surroundings: Surroundings<'_>,
     observer: &mut dyn Observer,
 ) -> Result<(SessionDocument, End), SessionError> {
-    let result = run_opened(plan, bench, surroundings, observer);
-    for text in bench.close() {
-        observer.remark(&text);
+    let result = run_blocks(plan, bench, &surroundings, observer);
+    bench.close(observer);
+    let (mut document, end) = result?;
+    document.ended_at = Some(iso(surroundings.runtime.wall()));
+    document.incomplete = match &end {
+        End::Complete => None,
+        End::Interrupted => Some("interrupted by the user".to_owned()),
+        End::Failed(reason) => Some(reason.clone()),
+    };
+    observer.stage(&format!("judging {} runs", document.runs.len()), None);
+    let pairs = complete_blocks(&document);
+    let was_looked_at = document.analysis.as_ref().is_some_and(|earlier| earlier.pairs == pairs);
+    document.analysis = (surroundings.analyse)(&document);
+    write(surroundings.directory, &document)?;
+    if end == End::Complete
+        && !was_looked_at
+        && let Some(analysis) = &document.analysis
+    {
+        observer.looked(analysis);
     }
-    result
+    Ok((document, end))
 }
 
 /// The plan of a session that goes on: the pairs and looks that were planned and are left.
@@ -217,15 +234,28 @@ pub fn complete_blocks(document: &SessionDocument) -> u32 {
     u32::try_from(complete).unwrap_or(u32::MAX)
 }
 
-fn run_opened(
+/// Writes the record, or returns it with the reason.
+fn write(directory: &Path, document: &SessionDocument) -> Result<(), SessionError> {
+    store::write_session(directory, document).map_err(|source| SessionError::Store {
+        source,
+        kept: format!(" in {}", directory.display()),
+        document: Box::new(SessionDocument {
+            incomplete: Some("the results directory took no more".to_owned()),
+            ..document.clone()
+        }),
+    })
+}
+
+/// Opens the bench and measures, up to the last look before the end.
+fn run_blocks(
     plan: &Plan,
     bench: &mut dyn Bench,
-    surroundings: Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     observer: &mut dyn Observer,
 ) -> Result<(SessionDocument, End), SessionError> {
     let arm_count = u32::try_from(plan.arms.len()).unwrap_or(u32::MAX);
     let opened = bench.open(observer)?;
-    let mut document = begin(plan, opened, &surroundings)?;
+    let mut document = begin(plan, opened, surroundings)?;
     let undeclared = difference::undeclared(&document.differences, &document.arms);
     if !undeclared.is_empty() {
         return Err(SessionError::Undeclared(undeclared));
@@ -233,17 +263,7 @@ fn run_opened(
     for line in difference::of_binaries(&document.differences, &document.arms) {
         observer.remark(&line);
     }
-    let directory = surroundings.directory;
-    let write = |document: &SessionDocument| {
-        store::write_session(directory, document).map_err(|source| SessionError::Store {
-            source,
-            kept: format!(" in {}", directory.display()),
-            document: Box::new(SessionDocument {
-                incomplete: Some("the results directory took no more".to_owned()),
-                ..document.clone()
-            }),
-        })
-    };
+    let write = |document: &SessionDocument| write(surroundings.directory, document);
     let first_block = document.runs.iter().map(|run| run.block + 1).max().unwrap_or(0);
     // Blocks that were cut off are replaced by later ones of the same design.
     let blocks_lost = first_block - complete_blocks(&document);
@@ -290,7 +310,9 @@ fn run_opened(
         {
             observer.remark(&text);
         }
-        if plan.looks.contains(&complete_blocks(&document)) {
+        // The look after the last block is the judgement at the end.
+        let is_last = block_index as usize + 1 == design.blocks.len();
+        if plan.looks.contains(&complete_blocks(&document)) && !is_last {
             document.analysis = (surroundings.analyse)(&document);
             write(&document)?;
             if let Some(analysis) = &document.analysis {
@@ -301,14 +323,6 @@ fn run_opened(
             }
         }
     }
-    document.ended_at = Some(iso(surroundings.runtime.wall()));
-    document.incomplete = match &end {
-        End::Complete => None,
-        End::Interrupted => Some("interrupted by the user".to_owned()),
-        End::Failed(reason) => Some(reason.clone()),
-    };
-    document.analysis = (surroundings.analyse)(&document);
-    write(&document)?;
     Ok((document, end))
 }
 
@@ -401,7 +415,8 @@ pub fn default_directory(wall: WallTime, title: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
     use std::sync::atomic::AtomicUsize;
 
     use evenkeel::runtime::OsRuntime;
@@ -425,7 +440,7 @@ mod tests {
 
     struct FakeBench {
         fault: Fault,
-        is_closed: bool,
+        is_closed: Rc<Cell<bool>>,
         requests: Vec<RunRequest>,
     }
 
@@ -515,9 +530,8 @@ mod tests {
             Ok(run)
         }
 
-        fn close(&mut self) -> Vec<String> {
-            self.is_closed = true;
-            Vec::new()
+        fn close(&mut self, _: &mut dyn Observer) {
+            self.is_closed.set(true);
         }
     }
 
@@ -577,7 +591,8 @@ mod tests {
             extend(&mut plan, earlier).unwrap();
         }
         let directory = tempfile::tempdir().unwrap();
-        let mut bench = FakeBench { fault, is_closed: false, requests: Vec::new() };
+        let is_closed = Rc::new(Cell::new(false));
+        let mut bench = FakeBench { fault, is_closed: Rc::clone(&is_closed), requests: Vec::new() };
         let looks = RefCell::new(Vec::new());
         let runtime = OsRuntime::new();
         let result = run(
@@ -587,6 +602,8 @@ mod tests {
                 runtime: &runtime,
                 directory: directory.path(),
                 analyse: &|document| {
+                    let is_final = document.ended_at.is_some();
+                    assert_eq!(is_closed.get(), is_final, "servers stay while it is judged");
                     looks.borrow_mut().push(complete_blocks(document));
                     Some(analysis(complete_blocks(document), kind))
                 },
@@ -609,9 +626,18 @@ mod tests {
             assert_eq!(two[0].seed, two[1].seed);
             assert_ne!(two[0].planned.arm, two[1].planned.arm);
         }
-        assert!(outcome.bench.is_closed);
+        assert!(outcome.bench.is_closed.get());
         let stored = store::read_session(outcome.directory.path()).unwrap().document;
         assert_eq!(stored.runs.len(), 12);
+    }
+
+    #[test]
+    fn who_leaves_during_the_last_judgement_leaves_no_server_behind() {
+        // `session` asserts at every look whether the bench is closed.
+        let outcome = session("pairs = 6", Fault::None, VerdictKind::Inconclusive, None);
+        assert_eq!(outcome.looks, [6]);
+        let cut = session("pairs = 6", Fault::RunCutOff(4), VerdictKind::Inconclusive, None);
+        assert_eq!(cut.looks, [2]);
     }
 
     #[test]
@@ -620,8 +646,7 @@ mod tests {
         assert_eq!(outcome.result.unwrap().0.runs.len(), 16);
         let outcome = session("pairs = 16", Fault::None, VerdictKind::Inconclusive, None);
         assert_eq!(outcome.result.unwrap().0.runs.len(), 32);
-        // The last is drawn again for the record's end.
-        assert_eq!(outcome.looks, [8, 12, 16, 16]);
+        assert_eq!(outcome.looks, [8, 12, 16]);
     }
 
     #[test]
@@ -636,7 +661,7 @@ mod tests {
                 let outcome = session("pairs = 3", fault, VerdictKind::Inconclusive, None);
                 let (_, end) = outcome.result.unwrap();
                 assert_eq!(end, expected, "{fault:?}");
-                assert!(outcome.bench.is_closed);
+                assert!(outcome.bench.is_closed.get());
                 let stored = store::read_session(outcome.directory.path()).unwrap().document;
                 assert_eq!(stored.runs.len(), kept as usize, "{fault:?}");
                 assert!(stored.incomplete.is_some());
@@ -649,7 +674,7 @@ mod tests {
         for fault in [Fault::OpenFails, Fault::OpenInterrupted, Fault::UndeclaredDifference] {
             let outcome = session("pairs = 3", fault, VerdictKind::Inconclusive, None);
             assert!(outcome.result.is_err());
-            assert!(outcome.bench.is_closed && outcome.bench.requests.is_empty());
+            assert!(outcome.bench.is_closed.get() && outcome.bench.requests.is_empty());
             assert!(store::read_session(outcome.directory.path()).is_err());
         }
     }
@@ -661,7 +686,7 @@ mod tests {
         let (first, end) = first.result.unwrap();
         assert_eq!((end, complete_blocks(&first)), (End::Interrupted, 9));
         let second = session("", Fault::None, VerdictKind::Inconclusive, Some(first.clone()));
-        assert_eq!(second.looks, [12, 16, 16]);
+        assert_eq!(second.looks, [12, 16]);
         let (second, _) = second.result.unwrap();
         assert_eq!((second.runs.len(), second.protocol.looks.as_slice()), (32, &[8, 12, 16][..]));
         assert_eq!(second.protocol.block_order[..9], first.protocol.block_order[..9]);
@@ -725,15 +750,15 @@ mod tests {
                 }
                 self.inner.measure(request, observer)
             }
-            fn close(&mut self) -> Vec<String> {
-                self.inner.close()
+            fn close(&mut self, observer: &mut dyn Observer) {
+                self.inner.close(observer);
             }
         }
         let scratch = tempfile::tempdir().unwrap();
         let directory = scratch.path().join("out");
         let plan = Plan::new(&ExperimentFile::default(), Path::new("."), 1).unwrap();
         let mut bench = FullDisk {
-            inner: FakeBench { fault: Fault::None, is_closed: false, requests: Vec::new() },
+            inner: FakeBench { fault: Fault::None, is_closed: Rc::default(), requests: Vec::new() },
             directory: directory.clone(),
             runs: AtomicUsize::new(0),
         };
@@ -751,7 +776,7 @@ mod tests {
             &mut Quiet,
         );
         assert!(matches!(result, Err(SessionError::Store { .. })));
-        assert!(bench.inner.is_closed);
+        assert!(bench.inner.is_closed.get());
         let kept = store::read_session(&directory.with_extension("kept")).unwrap().document;
         assert_eq!(kept.runs.len(), 2);
         assert!(kept.incomplete.is_some());

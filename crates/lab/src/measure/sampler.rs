@@ -70,7 +70,8 @@ pub struct Sampled {
 
 #[derive(Default)]
 struct Shared {
-    is_over: AtomicBool,
+    /// Heard by the session that asks the server as well: nobody waits for an answer then.
+    is_over: Arc<AtomicBool>,
     host: Mutex<Vec<HostSample>>,
     server: Mutex<Vec<ServerSample>>,
     /// Processor time of the sampling tasks, in nanoseconds.
@@ -98,15 +99,21 @@ struct ServerSample {
 impl SamplerOptions {
     /// For a server that somebody else runs: everything that can be seen of it from here. Of a server
     /// on another machine, or one whose processes are not of this machine's (a container, a tunnel),
-    /// only its answers are looked at, and `server_process` stays `None`.
+    /// only its answers are looked at, and `server_process` stays `None`. Its waits end once `leave` is set.
     #[must_use]
-    pub fn of_running(address: &Address, runtime: &Arc<dyn Runtime>) -> Self {
+    pub fn of_running(
+        address: &Address,
+        runtime: &Arc<dyn Runtime>,
+        leave: &Arc<AtomicBool>,
+    ) -> Self {
         let mut options = Self { address: Some(address.clone()), ..Self::default() };
         if !address.is_local() {
             return options;
         }
         let asking = address.clone().with_connect_timeout(ANSWER_TIMEOUT);
-        let Ok(mut client) = Client::connect(&asking, runtime) else { return options };
+        let Ok(mut client) = Client::connect_heeding(&asking, runtime, leave) else {
+            return options;
+        };
         client.set_timeout(Some(ANSWER_TIMEOUT));
         let backend = client.process_id().and_then(|process| u32::try_from(process).ok());
         options.server_process =
@@ -197,9 +204,19 @@ impl Sampler {
         let Some(address) = self.options.address.clone() else { return Ok(()) };
         let (shared, runtime) = (Arc::clone(&self.shared), Arc::clone(&self.runtime));
         self.spawn("sample-server", move |wake| {
-            let mut asker = ServerAsker { address, client: None, runtime: Arc::clone(&runtime) };
+            let mut asker = ServerAsker {
+                address,
+                client: None,
+                runtime: Arc::clone(&runtime),
+                leave: Arc::clone(&shared.is_over),
+            };
             let take = |asker: &mut ServerAsker| {
-                let totals = asker.ask().unwrap_or_default();
+                let totals = match asker.ask() {
+                    Some(totals) => totals,
+                    // Not unanswered, only not waited for.
+                    None if shared.is_over.load(Ordering::SeqCst) => return,
+                    None => BTreeMap::new(),
+                };
                 let sample = ServerSample { at: runtime.now(), totals };
                 shared.server.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
             };
@@ -327,6 +344,7 @@ struct ServerAsker {
     address: Address,
     client: Option<Client>,
     runtime: Arc<dyn Runtime>,
+    leave: Arc<AtomicBool>,
 }
 
 impl ServerAsker {
@@ -337,7 +355,7 @@ impl ServerAsker {
                 .clone()
                 .with_connect_timeout(ANSWER_TIMEOUT)
                 .with_application_name("evenkeel sampler");
-            let mut client = Client::connect(&address, &self.runtime).ok()?;
+            let mut client = Client::connect_heeding(&address, &self.runtime, &self.leave).ok()?;
             client.set_timeout(Some(ANSWER_TIMEOUT));
             if client.server_version() >= 150_000 {
                 client.execute("set stats_fetch_consistency = none").ok()?;

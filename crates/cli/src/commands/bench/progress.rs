@@ -82,12 +82,7 @@ impl Printer {
 impl Observer for Printer {
     fn memory_short(&self, shortage: &MemoryShortage) {
         self.clear();
-        note(&format!(
-            "warning: at this speed the run needs {:.0} GB more memory for its records, and {:.0} GB \
-             are there: it will end early; choose a shorter -T, or a rate (-R)",
-            shortage.needed_bytes as f64 / 1e9,
-            shortage.available_bytes as f64 / 1e9
-        ));
+        note(&format!("warning: at this speed the run {shortage}"));
     }
 
     fn started(&self, _connection_ns: u64) {

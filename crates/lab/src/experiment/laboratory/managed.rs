@@ -13,7 +13,7 @@ use super::Interruption;
 use crate::initialise::{InitialiseError, InitialiseOptions, Phase, estimated_bytes, initialise};
 use crate::report::number;
 use crate::target::postgres::address::Address;
-use crate::target::postgres::binaries::{Binaries, Wanted};
+use crate::target::postgres::binaries::{Binaries, BinariesError, Wanted};
 use crate::target::postgres::client::{Client, quote_identifier, quote_literal};
 use crate::target::postgres::server::{
     ManagedServer, ServerError, ServerOptions, Shutdown, default_parent, remove_leftovers,
@@ -109,8 +109,13 @@ impl ManagedArms {
             observer.remark(&leftover.to_string());
         }
         for arm in &mut self.arms {
-            let binaries = Binaries::find_or_fetch(&arm.wanted, &mut |text| observer.remark(text))
-                .map_err(|error| Failure::Environment(format!("arm '{}': {error}", arm.name)))?;
+            let flag = &self.interruption.flag;
+            let binaries =
+                Binaries::find_or_fetch(&arm.wanted, flag, &mut |text| observer.remark(text))
+                    .map_err(|error| match error {
+                        BinariesError::Interrupted => Failure::Interrupted,
+                        error => Failure::Environment(format!("arm '{}': {error}", arm.name)),
+                    })?;
             arm.binaries = Some(binaries);
         }
         self.check_space(observer)?;
@@ -241,6 +246,11 @@ impl ManagedArms {
         self.server(arm, instance).is_some_and(|server| server.is_suspended())
     }
 
+    /// Whether there is nothing to remove.
+    pub(super) fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && self.arms.iter().all(|arm| arm.instances.is_empty())
+    }
+
     /// Stops and removes everything; says what stayed.
     pub(super) fn remove(&mut self) -> Vec<String> {
         let mut stayed = Vec::new();
@@ -301,13 +311,18 @@ impl ManagedArms {
         Ok(())
     }
 
+    /// An error is the user's wish where the user has spoken.
+    fn refusal(&self, reason: String) -> Failure {
+        if self.interruption.is_set() { Failure::Interrupted } else { Failure::Environment(reason) }
+    }
+
     /// Refuses settings that the server just made does not know, and values that it does not take, before
     /// anything is loaded.
     fn check_settings(&self, server: &ManagedServer, directory: &Path) -> Result<(), Failure> {
-        let fail =
-            |error: &dyn std::fmt::Display| Failure::Environment(format!("loading: {error}"));
-        let mut client =
-            Client::connect(&server.address(), &self.runtime).map_err(|error| fail(&error))?;
+        let fail = |error: &dyn std::fmt::Display| self.refusal(format!("loading: {error}"));
+        let flag = &self.interruption.flag;
+        let mut client = Client::connect_heeding(&server.address(), &self.runtime, flag)
+            .map_err(|error| fail(&error))?;
         let rows = client
             .query("select name, vartype from pg_catalog.pg_settings")
             .map_err(|error| fail(&error))?;
@@ -330,7 +345,7 @@ impl ManagedArms {
             }
             for (name, value) in arm.settings.iter().filter(|(name, _)| has_judge(name)) {
                 if let Err(error) = client.execute(&trial(name, value)) {
-                    return Err(Failure::Environment(format!(
+                    return Err(self.refusal(format!(
                         "arm '{}': setting {name} = '{value}': {error}",
                         arm.name
                     )));

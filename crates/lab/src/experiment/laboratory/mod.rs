@@ -10,10 +10,12 @@
 //! 5. Nothing that was started outlives the bench.
 
 mod command;
+mod full_disk;
 mod managed;
 mod scripts;
 mod silence;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,11 +28,12 @@ use super::document::{Arm, CacheState, Run, ScriptUse};
 use super::plan::{ArmPlan, Place, Plan};
 use super::run_files::RunFiles;
 use super::session::{Bench, Failure, Observer, Opened, RunRequest};
-use crate::driver::{self, Length, StopFlag};
+use crate::driver::{self, Length, MemoryShortage, StopFlag};
 use crate::initialise::read_scale;
 use crate::measure::machine::{Finding, Grade, examine};
 use crate::measure::sampler::{Sampler, SamplerOptions};
 use crate::measure::summary::{Window, summarise};
+use crate::target::TargetError;
 use crate::target::postgres::address::Address;
 use crate::target::postgres::client::{Client, ClientError};
 use crate::target::postgres::counters::{Counters, relation_sizes};
@@ -172,12 +175,17 @@ impl Laboratory {
         }
     }
 
+    /// A session whose waits the user's wish ends at once.
+    fn client(&self, address: &Address) -> Result<Client, TargetError> {
+        Client::connect_heeding(address, &self.runtime, &self.interruption.flag)
+    }
+
     /// What an arm's server says of itself, and the scale of its tables where scripts may read it.
     fn describe(&self, index: usize, address: &Address) -> Result<(Arm, Option<u64>), Failure> {
         let arm = self.arm(u32::try_from(index).unwrap_or(u32::MAX))?;
         let named =
             |error: &dyn std::fmt::Display| self.failure(format!("arm '{}': {error}", arm.name));
-        let mut client = Client::connect(address, &self.runtime).map_err(|error| named(&error))?;
+        let mut client = self.client(address).map_err(|error| named(&error))?;
         let settings = Settings::read(&mut client).map_err(|error| named(&error))?;
         let scale = read_scale(&mut client).map_err(|error| named(&error))?;
         let scale = scale::resolve(scale, self.plan.scale, self.plan.needs_tables())
@@ -233,7 +241,11 @@ impl Laboratory {
             Servers::Running(addresses) => match addresses.get(arm) {
                 Some(address) => Ok(Up {
                     address: address.clone(),
-                    sampled: SamplerOptions::of_running(address, &self.runtime),
+                    sampled: SamplerOptions::of_running(
+                        address,
+                        &self.runtime,
+                        &self.interruption.flag,
+                    ),
                 }),
                 None => Err(Failure::Environment(format!("there is no arm {arm}"))),
             },
@@ -250,8 +262,7 @@ impl Laboratory {
         let in_arm = |this: &Self, error: &dyn std::fmt::Display| {
             this.failure(format!("arm '{}', run {}: {error}", arm.name, request.index + 1))
         };
-        let mut client =
-            Client::connect(&up.address, &self.runtime).map_err(|error| in_arm(self, &error))?;
+        let mut client = self.client(&up.address).map_err(|error| in_arm(self, &error))?;
         let version = client
             .value("select version()")
             .map_err(|error| in_arm(self, &error))?
@@ -269,7 +280,9 @@ impl Laboratory {
             observer.stage(&format!("warming up '{}'", arm.name), Some(warm_up_ns));
             // Other keys than those of the measured part, the same for every arm of the block.
             let seed = request.seed ^ 0x5851_f42d_4c95_7f2d;
-            let data = self.drive(&up.address, warm_up_ns, seed).map_err(|e| in_arm(self, &e))?;
+            let data = self
+                .drive(&up.address, warm_up_ns, seed, observer)
+                .map_err(|e| in_arm(self, &e))?;
             if data.was_interrupted {
                 return Err(Failure::Interrupted);
             }
@@ -300,13 +313,16 @@ impl Laboratory {
         }
         let before = Counters::read(&mut client).map_err(|error| in_arm(self, &error))?;
         let sizes_before = relation_sizes(&mut client).unwrap_or_default();
+        if self.interruption.is_set() {
+            return Err(Failure::Interrupted);
+        }
         observer.stage(
             &format!("run {}: measuring '{}'", request.index + 1, arm.name),
             Some(self.plan.duration_ns),
         );
         let sampler = Sampler::start(up.sampled, &self.runtime)
             .map_err(|error| in_arm(self, &format!("sampling: {error}")))?;
-        let data = self.drive(&up.address, self.plan.duration_ns, request.seed);
+        let data = self.drive(&up.address, self.plan.duration_ns, request.seed, observer);
         let data = match data {
             Ok(data) => data,
             Err(error) => {
@@ -333,6 +349,9 @@ impl Laboratory {
                 data.clients,
                 abort.reason
             ));
+            if let Some(reason) = &mut run.incomplete {
+                *reason = format!("{reason}: {}", abort.reason);
+            }
         }
         let origin = data.origin.plus_nanos(window.start_ns);
         let clock_jump_ns = run.clock_jump_ns;
@@ -351,12 +370,11 @@ impl Laboratory {
         }
         match self.silence(request, &data, &mut client) {
             Some(reason) => run.incomplete = Some(reason),
+            // Who wants out does not wait for what cannot answer.
+            None if data.was_interrupted && self.is_suspended(request) => {}
             None => self.outcomes(&mut run, &mut client, &before, &sizes_before),
         }
-        if !self.is_silent
-            && let Servers::Managed(managed) = &mut self.servers
-            && managed.is_suspended(request.planned.arm as usize, request.planned.instance)
-        {
+        if !self.is_silent && !data.was_interrupted && self.is_suspended(request) {
             observer.remark(&format!(
                 "'{}', run {}: the server answers, and processes of it are stopped (SIGSTOP, or a \
                  debugger); what was measured is not the whole server",
@@ -387,16 +405,11 @@ impl Laboratory {
         name: &str,
         observer: &mut dyn Observer,
     ) -> Result<(), ClientError> {
-        let mut client = Client::connect_heeding(address, &self.runtime, &self.interruption.flag)?;
+        let mut client = self.client(address)?;
         client.set_timeout(Some(CHECKPOINT_TIMEOUT));
         client
             .execute_telling("checkpoint", TELL_EVERY, &mut |waited| {
-                let is_suspended = match &mut self.servers {
-                    Servers::Managed(managed) => {
-                        managed.is_suspended(request.planned.arm as usize, request.planned.instance)
-                    }
-                    Servers::Running(_) => false,
-                };
+                let is_suspended = self.is_suspended(request);
                 observer.remark(&format!(
                     "the checkpoint in '{name}' has taken {} s{}; it is waited for {} s more at most",
                     waited.as_secs(),
@@ -416,6 +429,7 @@ impl Laboratory {
         address: &Address,
         duration_ns: u64,
         seed: u64,
+        observer: &mut dyn Observer,
     ) -> Result<driver::RunData, driver::DriverError> {
         let target = Arc::new(PostgresTarget::new(address.clone()));
         let workload = self.workload.clone().unwrap_or_default();
@@ -432,7 +446,8 @@ impl Laboratory {
         plan.max_tries = self.plan.max_tries;
         plan.seed = seed;
         plan.query_mode = self.plan.query_mode;
-        driver::run(plan, Arc::clone(&self.runtime), &driver::Silent, &self.interruption.driver)
+        let heard = Heard(RefCell::new(observer));
+        driver::run(plan, Arc::clone(&self.runtime), &heard, &self.interruption.driver)
     }
 
     /// Counters and sizes; a server that is gone has none, which is no error of its own.
@@ -443,7 +458,13 @@ impl Laboratory {
         before: &Counters,
         sizes_before: &BTreeMap<String, Option<f64>>,
     ) {
-        client.set_timeout(Some(Duration::from_secs(10)));
+        // Also of a run that the user cut short, for as long as somebody who wants out may wait.
+        client.heed(None);
+        client.set_timeout(Some(if self.interruption.is_set() {
+            Duration::from_secs(1)
+        } else {
+            Duration::from_secs(10)
+        }));
         let Ok(after) = Counters::read(client) else { return };
         run.counters = after.since(before);
         if let (Some(end), Some(start)) = (after.wal_position_bytes, before.wal_position_bytes) {
@@ -462,6 +483,16 @@ impl Laboratory {
         }
     }
 
+    /// Whether processes of a server of our own are stopped.
+    fn is_suspended(&mut self, request: &RunRequest) -> bool {
+        match &mut self.servers {
+            Servers::Managed(managed) => {
+                managed.is_suspended(request.planned.arm as usize, request.planned.instance)
+            }
+            Servers::Running(_) => false,
+        }
+    }
+
     /// The reason why the run does not count, where the server left transactions and a question of
     /// ours unanswered.
     fn silence(
@@ -471,12 +502,7 @@ impl Laboratory {
         client: &mut Client,
     ) -> Option<String> {
         let unanswered = Unanswered::of(data)?;
-        let is_suspended = match &mut self.servers {
-            Servers::Managed(managed) => {
-                managed.is_suspended(request.planned.arm as usize, request.planned.instance)
-            }
-            Servers::Running(_) => false,
-        };
+        let is_suspended = self.is_suspended(request);
         if !is_suspended && silence::answers(client) {
             return None;
         }
@@ -575,9 +601,14 @@ impl Bench for Laboratory {
         }
         let arm = self.arm(request.planned.arm)?.clone();
         let up = self.bring_up(request, observer)?;
-        let run = self
+        let log = up.sampled.log.clone().filter(|_| matches!(self.servers, Servers::Managed(_)));
+        let log_start = log.as_ref().and_then(|log| Some(std::fs::metadata(log).ok()?.len()));
+        let mut run = self
             .run_command(&arm, arm.before_run.as_ref())
             .and_then(|()| self.measure_up(request, up, observer));
+        if let Some(log) = log {
+            run = full_disk::named(run, &default_parent(), &log, log_start.unwrap_or(0));
+        }
         let down = self.take_down(request, observer);
         let run = run?;
         // A measured run is not lost to a server that would not stop or a command that failed.
@@ -589,11 +620,30 @@ impl Bench for Laboratory {
         Ok(run)
     }
 
-    fn close(&mut self) -> Vec<String> {
-        match &mut self.servers {
-            Servers::Managed(managed) => managed.remove(),
-            Servers::Running(_) => Vec::new(),
+    fn close(&mut self, observer: &mut dyn Observer) {
+        let Servers::Managed(managed) = &mut self.servers else { return };
+        if managed.is_empty() {
+            return;
         }
+        let text = "stopping the servers and removing their data";
+        if self.interruption.is_set() {
+            // Gigabytes take seconds, and who wants out shall know what for.
+            observer.remark(text);
+        } else {
+            observer.stage(text, None);
+        }
+        for stayed in managed.remove() {
+            observer.remark(&stayed);
+        }
+    }
+}
+
+/// What of a run is worth telling in a session.
+struct Heard<'a>(RefCell<&'a mut dyn Observer>);
+
+impl driver::Observer for Heard<'_> {
+    fn memory_short(&self, shortage: &MemoryShortage) {
+        self.0.borrow_mut().remark(&format!("warning: at this speed the run {shortage}"));
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn synchronisation(directory: &Path, runtime: &dyn Runtime) -> Vec<Fi
             "fsync",
             Grade::Warn,
             format!("cannot be timed in {}: {error}", directory.display()),
-            "name a directory that can be written to with --data-dir",
+            "name a directory that can be written to (TMPDIR; --data-dir of doctor)",
         ),
         Ok(mut times) => {
             let count = times.len();

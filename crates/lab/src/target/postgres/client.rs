@@ -166,6 +166,11 @@ impl Client {
         })
     }
 
+    /// What ends the waits of later calls, as in [`Self::connect_heeding`]; nothing where `None`.
+    pub fn heed(&mut self, leave: Option<Arc<AtomicBool>>) {
+        self.leave = leave;
+    }
+
     /// How long each later call may take; `None` waits for ever. At first 60 s.
     pub const fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;

@@ -20,6 +20,7 @@ mod leftovers;
 mod process;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -670,12 +671,19 @@ pub fn laboratory_settings(_major: u32) -> BTreeMap<String, String> {
     .into()
 }
 
-/// Where servers' directories are made unless said otherwise: `/var/tmp`, which is on a disk where
-/// `/tmp` often is memory; else the system's directory for temporary files.
+/// Where servers' directories are made unless said otherwise: where `TMPDIR` says; else `/var/tmp`, which is
+/// on a disk where `/tmp` often is memory; else the system's directory for temporary files.
 #[must_use]
 pub fn default_parent() -> PathBuf {
-    let persistent = PathBuf::from("/var/tmp");
-    if persistent.is_dir() { persistent } else { std::env::temp_dir() }
+    parent_of(std::env::var_os("TMPDIR"))
+}
+
+fn parent_of(wish: Option<OsString>) -> PathBuf {
+    let wish = wish.filter(|directory| !directory.is_empty()).map(PathBuf::from);
+    wish.unwrap_or_else(|| {
+        let persistent = PathBuf::from("/var/tmp");
+        if persistent.is_dir() { persistent } else { std::env::temp_dir() }
+    })
 }
 
 /// The settings as a configuration file.

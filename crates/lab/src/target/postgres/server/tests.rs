@@ -173,3 +173,11 @@ fn a_path_too_long_for_a_socket_is_known() {
     assert!(fits_socket(Path::new("/var/tmp/evenkeel-a-12345678")));
     assert!(!fits_socket(&Path::new("/").join("x".repeat(100))));
 }
+
+#[test]
+fn who_has_little_room_in_var_tmp_places_the_servers_elsewhere() {
+    assert_eq!(parent_of(Some("/mnt/big".into())), Path::new("/mnt/big"));
+    for unset in [None, Some("".into())] {
+        assert_ne!(parent_of(unset), Path::new(""));
+    }
+}
