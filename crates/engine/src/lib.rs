@@ -5,12 +5,16 @@
 //! driver goes through the first, which is what allows the same driver to run on the operating
 //! system now and in a deterministic simulation of time later. The second has a simulated disk that
 //! loses what was not synced. [`page`] is the bytes of a page, [`smgr`]
-//! the files of relations.
+//! the files of relations, [`buffer`] the pool that pages are used in, [`wal`] the log.
 //!
-//! Log, buffer pool and transactions are not in this package yet.
+//! Transactions are not in this package yet.
 
+pub mod buffer;
 pub mod page;
 pub mod runtime;
 pub mod smgr;
+pub mod stats;
+mod sync;
+pub mod trace;
 pub mod vfs;
 pub mod wal;

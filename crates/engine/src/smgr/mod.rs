@@ -107,6 +107,18 @@ impl Smgr {
         })
     }
 
+    /// The database whose pages these are: whoever seals a page needs it.
+    #[must_use]
+    pub const fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// Whether files are read and written past the kernel's page cache (vfs, rule V8).
+    #[must_use]
+    pub const fn is_direct(&self) -> bool {
+        self.direct_io
+    }
+
     /// What owes a sync.
     #[must_use]
     pub const fn sync_queue(&self) -> &SyncQueue {

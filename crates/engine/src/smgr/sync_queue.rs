@@ -17,9 +17,9 @@ pub enum OwedSync {
     Segment(SegmentIdentity),
 }
 
-/// The list. A checkpoint calls [`SyncQueue::begin_cycle`] before it writes pages and pays, after
-/// writing, what [`SyncQueue::owed_before`] lists; what is added meanwhile belongs to the next one
-/// unless the same file is paid anyway.
+/// The list. A checkpoint writes its pages, waits for writes that others have under way, then calls
+/// [`SyncQueue::begin_cycle`] and pays what [`SyncQueue::owed_before`] lists, so that what those writes
+/// owe is paid by it; what is added from then on belongs to the next one.
 #[derive(Debug, Default)]
 pub struct SyncQueue {
     state: Mutex<State>,
