@@ -85,16 +85,22 @@ pub(super) fn facts(facts: &Facts) -> String {
     text
 }
 
-fn heading(of: &Facts) -> String {
-    let mut text = format!("{}\n{}\n", visible(&of.name, WIDTH), facts(of));
-    if let Some(sample) = of.sample {
-        let _ = writeln!(
-            text,
+/// What was looked at and how sure it is; nothing where that is all.
+pub(super) fn sample(facts: &Facts) -> Option<String> {
+    facts.sample.map(|sample| {
+        format!(
             "estimated with 95% margins from a sample: {} references to {} pages, {}% of all",
             number::count(sample.references),
             number::count(sample.pages),
             number::significant(sample.rate * 100.0),
-        );
+        )
+    })
+}
+
+fn heading(of: &Facts) -> String {
+    let mut text = format!("{}\n{}\n", visible(&of.name, WIDTH), facts(of));
+    if let Some(sample) = sample(of) {
+        let _ = writeln!(text, "{sample}");
     }
     text
 }

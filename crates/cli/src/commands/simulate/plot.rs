@@ -90,7 +90,11 @@ fn figure(results: &Results) -> Figure {
     let has_writes = results.facts.has_writes;
     Figure {
         title: results.facts.name.clone(),
-        facts: output::facts(&results.facts),
+        facts: [Some(output::facts(&results.facts)), output::sample(&results.facts)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("; "),
         page_bytes: results.facts.page_bytes,
         misses: lines(|cell| cell.misses),
         write_backs: if has_writes { lines(|cell| cell.write_backs) } else { Vec::new() },

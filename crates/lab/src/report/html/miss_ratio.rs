@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use super::chart::{self, Anchor, Chart, Form};
 use super::escape::{At, Lines, Sink, Text, put};
 use super::scale::{Quantity, Scale, Spread};
-use crate::report::{number, text};
+use crate::report::text;
 
 /// Places of a drawing, in its own units.
 const LEFT: f64 = 52.0;
@@ -22,6 +22,9 @@ const HEIGHT: f64 = 410.0;
 const STEP: f64 = 18.0;
 /// Longest name in a drawing; the table has it whole.
 const NAME_MAX: usize = 33;
+
+/// Most lines whose intervals are drawn.
+const BANDS_MAX: usize = 4;
 
 /// Classes of the hues, and their colours on white paper; the style sheet has the same.
 const HUES: [(&str, &str); 9] = [
@@ -109,7 +112,7 @@ pub fn page(figures: &[Figure], command: &str, out: &mut dyn Write) -> io::Resul
     super::open_page("Miss ratios", sink)?;
     sink.put(
         "<header><h1>Miss ratios</h1><p>How many references of a trace miss in a cache of so many pages, \
-         by replacement policy.</p></header>",
+         by replacement policy. Names stand in the order of the lines at the middle size.</p></header>",
     )?;
     for figure in figures {
         put!(sink, "<section><h2>", Text(&figure.title), "</h2><p>", Text(&figure.facts), "</p>");
@@ -194,17 +197,21 @@ impl Panel<'_> {
             points().map(|point| f64::from(point.frames)),
             (LEFT, RIGHT),
         );
-        let tops = points().map(|point| point.interval.map_or(point.ratio, |(_, high)| high));
+        // Intervals of caches that a sample cannot tell from none would press all else to the ground;
+        // what goes beyond the top ends there.
+        let ratios = points().map(|point| point.ratio);
         let y = Scale::covering(
             Spread::Linear,
             Quantity::Share,
-            tops.chain([0.0, 1e-6]),
+            ratios.chain([0.0, 1e-6]),
             (BOTTOM, TOP),
         );
         let mut drawing = Chart { sink, x, y };
-        let pages = format!("pages in the cache, of {}", bytes(self.figure.page_bytes));
-        drawing.axes(9, &pages, 6, &format!("{} a reference", self.what))?;
-        for (place, line) in self.lines.iter().enumerate() {
+        let pages = format!("pages in the cache, of {} bytes", self.figure.page_bytes);
+        drawing.axes(9, &pages, 6, &format!("{}, share of the references", self.what))?;
+        // More bands than these hide each other; the numbers have them all.
+        let banded = if self.lines.len() <= BANDS_MAX { self.lines } else { &[] };
+        for (place, line) in banded.iter().enumerate() {
             let ends: Vec<(f64, Option<f64>, Option<f64>)> = line
                 .points
                 .iter()
@@ -281,10 +288,6 @@ fn words(point: &Point) -> String {
         }
         None => percent(point.ratio),
     }
-}
-
-fn bytes(page_bytes: u32) -> String {
-    number::bytes(f64::from(page_bytes))
 }
 
 #[cfg(test)]
