@@ -1,21 +1,22 @@
 //! One policy, one cache size, one trace: misses and dirty evictions.
 //!
 //! The trace is decoded and its pages renumbered once ([`crate::dense`]); every policy and size runs
-//! over the same array. Per reference that leaves one look-up in an array of frames and the policy's
-//! own work. The loop is compiled for each policy by its own type.
+//! over the same array. Per reference that leaves one look-up in a map of pages, which the policy's
+//! ghosts share ([`evenkeel_replacement::page_map`]), and the policy's own work. The loop is compiled
+//! for each policy by its own type.
 //!
 //! A simulated cache has no pins and reads a page in no time; what it counts as write-backs are pages
 //! that were dirty when they were evicted, each of which a real pool would have had to write before
 //! (by whomever). Pages still dirty at the end are counted apart.
 
+use std::sync::Arc;
+
+use evenkeel_replacement::page_map::{ABSENT, PageMap};
 use evenkeel_replacement::policy::{
-    Access, FrameId, Hint, HitLog, PageKey, Policy, PolicyStatistics, TakeFirst,
+    Access, FrameId, Hint, PageKey, Policy, PolicyStatistics, TakeFirst,
 };
 
 use crate::dense::{DenseTrace, WRITE};
-
-/// The page is not in the cache. Frames are below 2^30, so a frame with [`WRITE`] never looks so.
-const NONE: u32 = u32::MAX;
 
 /// References between two reports of progress; also how many ticks are prepared at once. 16 KiB of
 /// references and as many of ticks stay in a first-level cache.
@@ -166,11 +167,10 @@ impl<'t> Ticks<'t> {
 struct Run<'t, P> {
     policy: P,
     frames: u32,
-    /// By page: its frame, with [`WRITE`] while it is dirty; or [`NONE`].
-    frame_of: Vec<u32>,
-    /// By frame: its page.
+    /// By page: its frame, while `page_in` agrees.
+    map: Arc<PageMap>,
+    /// By frame: its page, with [`WRITE`] while it is dirty.
     page_in: Vec<u32>,
-    log: HitLog,
     misses: u64,
     write_backs: u64,
     class_of_page: Option<&'t [u16]>,
@@ -180,12 +180,12 @@ struct Run<'t, P> {
 
 impl<'t, P: Policy> Run<'t, P> {
     fn new(policy: P, frames: u32, trace: &'t DenseTrace) -> Self {
+        let map = policy.page_map();
         Self {
             policy,
             frames,
-            frame_of: vec![NONE; trace.pages() as usize],
+            map: map.unwrap_or_else(|| Arc::new(PageMap::new(trace.pages()))),
             page_in: Vec::with_capacity(frames.min(trace.pages()) as usize),
-            log: HitLog::with_capacity(1),
             misses: 0,
             write_backs: 0,
             class_of_page: trace.class_of_page(),
@@ -202,36 +202,51 @@ impl<'t, P: Policy> Run<'t, P> {
     }
 
     fn advance(&mut self, references: &[u32], ticks: &[u32]) {
-        for (group, ticks) in references.chunks(GROUP).zip(ticks.chunks(GROUP)) {
-            self.look_up_early(group);
+        let mut groups = references.chunks(GROUP).zip(ticks.chunks(GROUP)).peekable();
+        if let Some((first, _)) = groups.peek() {
+            self.bring_words_near(first);
+        }
+        while let Some((group, ticks)) = groups.next() {
+            if let Some((next, _)) = groups.peek() {
+                self.bring_words_near(next);
+            }
+            self.bring_frames_near(group);
             for (reference, tick_ms) in group.iter().zip(ticks) {
                 let access = Access { hint: Hint::Normal, tick_ms: *tick_ms };
                 let page = reference & !WRITE;
-                let place = &mut self.frame_of[page as usize];
-                if *place == NONE {
-                    self.miss(*reference, access);
-                } else {
-                    *place |= reference & WRITE;
-                    let frame = FrameId(*place & !WRITE);
-                    self.policy.hit(frame, access, &mut self.log);
-                    if !self.log.is_empty() {
-                        self.policy.drain(&mut self.log);
+                let frame = self.map.word(page);
+                match self.page_in.get_mut(frame as usize) {
+                    Some(held) if *held & !WRITE == page => {
+                        *held |= reference & WRITE;
+                        self.policy.hit(FrameId(frame), access);
                     }
+                    _ => self.miss(*reference, access),
                 }
             }
         }
     }
 
-    /// Brings the places of a group of pages into the processor's caches.
+    /// Brings the words of a group of pages into the processor's caches.
     #[inline]
-    fn look_up_early(&self, group: &[u32]) {
+    fn bring_words_near(&self, group: &[u32]) {
+        let seen = group.iter().fold(0, |seen, at| seen ^ self.map.word(at & !WRITE));
+        std::hint::black_box(seen);
+    }
+
+    /// Does the same for what the policy keeps of the frames that will be hit.
+    #[inline]
+    fn bring_frames_near(&self, group: &[u32]) {
         let mut seen = 0;
         for reference in group {
-            seen |= self.frame_of[(reference & !WRITE) as usize];
+            let frame = self.map.word(reference & !WRITE);
+            if let Some(held) = self.page_in.get(frame as usize) {
+                seen ^= held ^ self.policy.bring_near(FrameId(frame));
+            }
         }
         std::hint::black_box(seen);
     }
 
+    #[inline]
     fn miss(&mut self, reference: u32, access: Access) {
         self.misses += 1;
         let page = reference & !WRITE;
@@ -242,36 +257,32 @@ impl<'t, P: Policy> Run<'t, P> {
         let miss = self.policy.miss(key, access);
         let used = self.page_in.len();
         let frame = if used < self.frames as usize {
-            self.page_in.push(page);
+            self.page_in.push(reference);
             // Below `frames`, which is 32 bits.
-            FrameId(u32::try_from(used).unwrap_or(NONE))
+            FrameId(u32::try_from(used).unwrap_or(ABSENT))
         } else {
             let Some(frame) = self.policy.victim(miss, &mut TakeFirst) else {
                 // A cache without pins always has a victim; a policy of one's own may err.
                 self.policy.abandon(miss);
                 return;
             };
+            let evicted = std::mem::replace(&mut self.page_in[frame.0 as usize], reference);
             self.policy.evicted(frame);
-            let evicted = std::mem::replace(&mut self.page_in[frame.0 as usize], page);
-            let was = std::mem::replace(&mut self.frame_of[evicted as usize], NONE);
-            if was & WRITE != 0 {
+            if evicted & WRITE != 0 {
                 self.write_backs += 1;
                 if let Some(classes) = self.class_of_page {
-                    self.by_class[usize::from(classes[evicted as usize])].write_backs += 1;
+                    self.by_class[usize::from(classes[(evicted & !WRITE) as usize])].write_backs +=
+                        1;
                 }
             }
             frame
         };
         self.policy.admit(miss, frame, key, access);
-        self.frame_of[page as usize] = frame.0 | (reference & WRITE);
+        self.map.set(page, frame.0);
     }
 
     fn finish(mut self, counted: &[u32]) -> Simulated {
         count_requests(&mut self.by_class, self.class_of_page, counted);
-        let is_dirty = |page: &&u32| {
-            let place = self.frame_of[**page as usize];
-            place != NONE && place & WRITE != 0
-        };
         let mut usage = Vec::new();
         self.policy.usage_histogram(&mut usage);
         Simulated {
@@ -281,7 +292,7 @@ impl<'t, P: Policy> Run<'t, P> {
                 write_backs: self.write_backs,
             },
             by_class: self.by_class,
-            dirty_at_end: self.page_in.iter().filter(is_dirty).count() as u64,
+            dirty_at_end: self.page_in.iter().filter(|held| *held & WRITE != 0).count() as u64,
             statistics: since(self.policy.statistics(), self.statistics_before),
             usage,
         }

@@ -15,11 +15,12 @@
 use std::sync::Arc;
 
 use crate::frame_list::{Links, List};
-use crate::frames::{LoggedHits, Residents, shared};
+use crate::frames::{LoggedHits, resize_links, shared};
 use crate::ghost::{Ghosts, KeySpace};
+use crate::page_map::PageMap;
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
-    ResizeError, add_count,
+    Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
+    add_count,
 };
 
 /// How the step of adaptation is computed.
@@ -54,8 +55,8 @@ const ENTRY_FROM_B2: u32 = 2;
 pub struct AdaptiveReplacement {
     ratio: Ratio,
     space: KeySpace,
-    residents: Residents,
-    links: Links,
+    /// With each frame's page.
+    links: Links<u64>,
     /// Seen once, most recent first.
     t1: List,
     /// Seen again, most recent first.
@@ -74,7 +75,6 @@ impl AdaptiveReplacement {
         Self {
             ratio,
             space,
-            residents: Residents::new(frames),
             links: Links::new(frames),
             t1: List::default(),
             t2: List::default(),
@@ -94,29 +94,16 @@ impl AdaptiveReplacement {
         quotient.max(1.0)
     }
 
+    #[inline]
     fn leave(&mut self, frame: FrameId) -> Option<(PageKey, Place)> {
-        let page = self.residents.leave(frame)?;
+        if !self.links.is_linked(frame.0) {
+            return None;
+        }
+        let page = PageKey(self.links.payload(frame.0));
         let place = std::mem::replace(&mut self.place_of[frame.0 as usize], Place::Nowhere);
         let list = if place == Place::T2 { &mut self.t2 } else { &mut self.t1 };
         self.links.remove(list, frame.0);
         Some((page, place))
-    }
-
-    /// Searches `list` from its tail; `Err` when the cache wants to stop.
-    fn search(
-        &mut self,
-        list: List,
-        candidates: &mut dyn Candidates,
-    ) -> Result<Option<FrameId>, ()> {
-        for frame in self.links.oldest_first(&list) {
-            self.statistics.sweep_steps += 1;
-            match candidates.offer(FrameId(frame)) {
-                Answer::Take => return Ok(Some(FrameId(frame))),
-                Answer::Pinned | Answer::Dirty => {}
-                Answer::Stop => return Err(()),
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -126,34 +113,28 @@ impl Policy for AdaptiveReplacement {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        log.push(frame, access);
-    }
-
-    #[inline]
-    fn drain(&mut self, log: &mut HitLog) {
-        for (frame, _) in log.take() {
-            match self.place_of.get(frame.0 as usize) {
-                Some(Place::T2) => self.links.move_to_head(&mut self.t2, frame.0),
-                Some(Place::T1 | Place::T1Unremembered) => {
-                    self.links.remove(&mut self.t1, frame.0);
-                    self.links.push_head(&mut self.t2, frame.0);
-                    self.place_of[frame.0 as usize] = Place::T2;
-                }
-                Some(Place::Nowhere) | None => {}
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        let Some(place) = self.place_of.get_mut(frame.0 as usize) else { return };
+        match place {
+            Place::T2 => self.links.move_to_head(&mut self.t2, frame.0),
+            Place::T1 | Place::T1Unremembered => {
+                *place = Place::T2;
+                self.links.remove(&mut self.t1, frame.0);
+                self.links.push_head(&mut self.t2, frame.0);
             }
+            Place::Nowhere => {}
         }
     }
 
+    #[inline]
     fn miss(&mut self, page: PageKey, _access: Access) -> Miss {
-        let frames = self.residents.frames();
-        let capacity = f64::from(frames);
+        let frames = self.links.count();
         // The steps use the lengths before the page leaves its ghost list.
         let (b1, b2) = (self.ghosts.len(B1), self.ghosts.len(B2));
         match self.ghosts.remove(page) {
             Some(B1) => {
                 self.statistics.ghost_hits += 1;
-                self.target = (self.target + self.step(b1, b2)).min(capacity);
+                self.target = (self.target + self.step(b1, b2)).min(f64::from(frames));
                 Miss::new(ENTRY_FROM_B1, true)
             }
             Some(_) => {
@@ -166,7 +147,7 @@ impl Policy for AdaptiveReplacement {
                     if self.t1.len() < frames {
                         self.ghosts.pop_oldest(B1);
                     }
-                } else if self.residents.count() + b1 + b2 >= frames.saturating_mul(2) {
+                } else if self.resident() + b1 + b2 >= frames.saturating_mul(2) {
                     self.ghosts.pop_oldest(B2);
                 }
                 Miss::new(ENTRY_UNKNOWN, false)
@@ -174,30 +155,23 @@ impl Policy for AdaptiveReplacement {
         }
     }
 
+    #[inline]
     fn victim(&mut self, miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         let t1 = f64::from(self.t1.len());
-        let unremembered =
-            miss.entry() == ENTRY_UNKNOWN && self.t1.len() >= self.residents.frames();
+        let unremembered = miss.entry() == ENTRY_UNKNOWN && self.t1.len() >= self.links.count();
         // On equality only a page from B2 takes its room from T1.
         #[allow(clippy::float_cmp, reason = "the paper compares |T1| with p for equality")]
         let from_t1 = unremembered
             || (!self.t1.is_empty()
                 && (t1 > self.target || (miss.entry() == ENTRY_FROM_B2 && t1 == self.target)));
-        let order = if from_t1 { [self.t1, self.t2] } else { [self.t2, self.t1] };
-        for list in order {
-            match self.search(list, candidates) {
-                Ok(Some(frame)) => {
-                    let place = &mut self.place_of[frame.0 as usize];
-                    if unremembered && *place == Place::T1 {
-                        *place = Place::T1Unremembered;
-                    }
-                    return self.statistics.count_search(Some(frame));
-                }
-                Ok(None) => {}
-                Err(()) => break,
-            }
+        let (first, then) = if from_t1 { (self.t1, self.t2) } else { (self.t2, self.t1) };
+        let frames = self.links.oldest_first(&first).chain(self.links.oldest_first(&then));
+        let frame = self.statistics.search(frames, candidates)?;
+        let place = &mut self.place_of[frame.0 as usize];
+        if unremembered && *place == Place::T1 {
+            *place = Place::T1Unremembered;
         }
-        self.statistics.count_search(None)
+        Some(frame)
     }
 
     #[inline]
@@ -217,9 +191,10 @@ impl Policy for AdaptiveReplacement {
 
     #[inline]
     fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
-        if !self.residents.admit(frame, page) {
+        if !self.links.is_free(frame.0) {
             return;
         }
+        *self.links.payload_mut(frame.0) = page.0;
         self.ghosts.remove(page);
         if miss.was_ghost() {
             self.place_of[frame.0 as usize] = Place::T2;
@@ -230,8 +205,7 @@ impl Policy for AdaptiveReplacement {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
@@ -241,8 +215,7 @@ impl Policy for AdaptiveReplacement {
     }
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
-        self.residents.resize(frames)?;
-        self.links.resize(frames);
+        resize_links(&mut self.links, frames)?;
         self.place_of.resize(frames as usize, Place::Nowhere);
         self.ghosts = self.ghosts.resized(frames.saturating_add(1), self.space);
         self.target = self.target.min(f64::from(frames));
@@ -260,11 +233,20 @@ impl Policy for AdaptiveReplacement {
     }
 
     fn resident(&self) -> u32 {
-        self.residents.count()
+        self.t1.len() + self.t2.len()
     }
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
+    }
+
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.ghosts.page_map()
+    }
+
+    #[inline]
+    fn bring_near(&self, frame: FrameId) -> u32 {
+        self.links.bring_near(frame.0)
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {
@@ -276,21 +258,14 @@ impl Policy for AdaptiveReplacement {
         self.links.check(&self.t1, "T1")?;
         self.links.check(&self.t2, "T2")?;
         self.ghosts.check()?;
-        let frames = self.residents.frames();
-        if self.t1.len() + self.t2.len() != self.residents.count() {
-            return Err("T1 and T2 together are not the resident frames".to_owned());
-        }
+        let frames = self.links.count();
+        self.links.check_count(self.resident())?;
         if !(0.0..=f64::from(frames)).contains(&self.target) {
             return Err(format!("the target {} is outside 0..={frames}", self.target));
         }
         if self.ghosts.total() > frames.saturating_add(1) {
             return Err(format!("{} pages remembered for {frames} frames", self.ghosts.total()));
         }
-        for (frame, page) in self.residents.iter() {
-            if self.ghosts.find(page).is_some() {
-                return Err(format!("the page in frame {} is remembered, too", frame.0));
-            }
-        }
-        Ok(())
+        self.ghosts.check_disjoint(&self.links, &[self.t1, self.t2])
     }
 }

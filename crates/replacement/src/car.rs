@@ -14,8 +14,9 @@ use std::sync::Arc;
 use crate::frame_list::{Links, List};
 use crate::frames::{ReferenceBits, Residents, Words};
 use crate::ghost::{Ghosts, KeySpace};
+use crate::page_map::PageMap;
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
+    Access, Answer, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics,
     ResizeError, add_count,
 };
 
@@ -131,12 +132,9 @@ impl Policy for ClockAdaptiveReplacement {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        self.bits.hit(frame, access, log);
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        self.bits.note(frame);
     }
-
-    #[inline]
-    fn drain(&mut self, _log: &mut HitLog) {}
 
     #[inline]
     fn miss(&mut self, page: PageKey, _access: Access) -> Miss {
@@ -149,6 +147,7 @@ impl Policy for ClockAdaptiveReplacement {
         }
     }
 
+    #[inline]
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         // Pinned pages met in a row on each clock; a whole turn of them closes it.
         let (mut pinned_in_t1, mut pinned_in_t2) = (0, 0);
@@ -179,8 +178,7 @@ impl Policy for ClockAdaptiveReplacement {
         }
     }
 
-    fn refused(&mut self, _frame: FrameId) {}
-
+    #[inline]
     fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
         if !self.residents.admit(frame, page) {
             return;
@@ -219,8 +217,7 @@ impl Policy for ClockAdaptiveReplacement {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
@@ -261,6 +258,10 @@ impl Policy for ClockAdaptiveReplacement {
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
+    }
+
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.ghosts.page_map()
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {

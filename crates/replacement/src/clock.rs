@@ -6,7 +6,7 @@
 //! - **Parameters**: `initial` (0 or 1, default 0): the bit of a page just loaded. Textbooks differ;
 //!   with 1 every page survives a whole turn, and a scan replaces everything.
 //! - **Hit**: one load, at most one store. **Victim**: amortised O(1), at worst two turns.
-//! - **Memory**: 12 bytes a frame; no ghosts.
+//! - **Memory**: 4 bytes a frame; no ghosts.
 //! - **Scan resistance**: weak (with `initial` 0 a page seen once leaves first).
 
 use crate::clock_sweep::{ClockSweep, ClockSweepParameters};

@@ -29,8 +29,9 @@ use crate::entries::Entries;
 use crate::frame_list::{Links, List, NONE};
 use crate::frames::{ReferenceBits, Residents, Words};
 use crate::ghost::KeySpace;
+use crate::page_map::PageMap;
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
+    Access, Answer, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics,
     ResizeError, add_count, share_of,
 };
 
@@ -368,12 +369,9 @@ impl Policy for ClockPro {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        self.bits.hit(frame, access, log);
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        self.bits.note(frame);
     }
-
-    #[inline]
-    fn drain(&mut self, _log: &mut HitLog) {}
 
     #[inline]
     fn miss(&mut self, page: PageKey, _access: Access) -> Miss {
@@ -389,6 +387,7 @@ impl Policy for ClockPro {
         }
     }
 
+    #[inline]
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         let found = match self.run_hand_cold(candidates) {
             Ok(None) => self.search_hot(candidates),
@@ -411,6 +410,7 @@ impl Policy for ClockPro {
         }
     }
 
+    #[inline]
     fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
         if !self.residents.admit(frame, page) {
             return;
@@ -428,8 +428,7 @@ impl Policy for ClockPro {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame, false);
     }
@@ -475,6 +474,10 @@ impl Policy for ClockPro {
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
+    }
+
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.ring.page_map()
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {

@@ -23,14 +23,14 @@
 //!   not move the hand; both share one counter of rises between workers, which costs on many cores.
 //! - **Hit**: one load and at most one compare-and-swap. **Victim**: amortised O(1), at worst
 //!   `cap` + 1 turns (with `half`: log2(cap) + 2).
-//! - **Memory**: 12 bytes a frame, 16 with a delay; no ghosts.
+//! - **Memory**: 4 bytes a frame, 8 with a delay; no ghosts.
 //! - **Scan resistance**: none of its own (a scanned page enters with `initial`); PostgreSQL keeps
 //!   scans in rings outside of the policy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::frames::{Residents, Words};
+use crate::frames::{Words, check_size};
 use crate::policy::{
     Access, Answer, Candidates, FrameId, Hint, HitLog, HitPath, Miss, PageKey, Policy,
     PolicyStatistics, ResizeError, add_count,
@@ -88,11 +88,14 @@ impl Default for ClockSweepParameters {
     }
 }
 
+/// In a frame's word: a page is in it. Below it stands the count.
+const RESIDENT: u32 = 1 << 31;
+
 /// The words hits store to.
 #[derive(Debug)]
 struct Counters {
     parameters: ClockSweepParameters,
-    usage: Words,
+    words: Words,
     /// When each counter last rose; unused (empty) without a delay.
     last_rise_ms: Words,
     /// By how much counters rose through hits since the last search; kept only for balance and
@@ -103,16 +106,49 @@ struct Counters {
 impl Counters {
     fn new(parameters: ClockSweepParameters, frames: u32) -> Self {
         let delayed = if parameters.delay_ms > 0 { frames } else { 0 };
-        let (usage, last_rise_ms) = (Words::new(frames), Words::new(delayed));
-        Self { parameters, usage, last_rise_ms, rises: AtomicU64::new(0) }
+        let (words, last_rise_ms) = (Words::new(frames), Words::new(delayed));
+        Self { parameters, words, last_rise_ms, rises: AtomicU64::new(0) }
     }
 
     #[inline]
-    fn raise(&self, frame: FrameId, from: u32, to: u32) {
-        let counts_rises =
-            self.parameters.pressure > 0 || self.parameters.increment == Increment::Balanced;
-        if self.usage.try_replace(frame, from, to) && counts_rises {
-            self.rises.fetch_add(u64::from(to - from), Ordering::Relaxed);
+    fn usage(&self, frame: FrameId) -> u32 {
+        self.words.get(frame) & !RESIDENT
+    }
+
+    #[inline]
+    fn is_resident(&self, frame: FrameId) -> bool {
+        self.words.get(frame) & RESIDENT != 0
+    }
+
+    #[inline]
+    fn counts_rises(&self) -> bool {
+        self.parameters.pressure > 0 || self.parameters.increment == Increment::Balanced
+    }
+
+    /// By how much a use raises the count in `word`, the word of `frame`; notes when it does.
+    #[inline]
+    fn rise(&self, frame: FrameId, word: u32, access: Access) -> u32 {
+        let usage = word & !RESIDENT;
+        if access.hint != Hint::Normal {
+            // A ring's pin makes a page just not the first to go, and never hot.
+            return u32::from(usage == 0);
+        }
+        if usage >= self.parameters.cap {
+            return 0;
+        }
+        if self.parameters.delay_ms > 0 {
+            let elapsed_ms = access.tick_ms.wrapping_sub(self.last_rise_ms.get(frame));
+            // The upper half of the range is a tick that went back.
+            if elapsed_ms < self.parameters.delay_ms || elapsed_ms > u32::MAX / 2 {
+                return 0;
+            }
+            // Two hits may both pass; the second's compare-and-swap then fails or adds one too
+            // many, as in the prototype.
+            self.last_rise_ms.set(frame, access.tick_ms);
+        }
+        match self.parameters.increment {
+            Increment::One => 1,
+            Increment::Max | Increment::Balanced => self.parameters.cap - usage,
         }
     }
 }
@@ -120,39 +156,22 @@ impl Counters {
 impl HitPath for Counters {
     #[inline]
     fn hit(&self, frame: FrameId, access: Access, _log: &mut HitLog) {
-        let usage = self.usage.get(frame);
-        if access.hint != Hint::Normal {
-            // A ring's pin makes a page just not the first to go, and never hot.
-            if usage == 0 {
-                self.raise(frame, 0, 1);
-            }
+        let word = self.words.get(frame);
+        if word & RESIDENT == 0 {
             return;
         }
-        if usage >= self.parameters.cap {
-            return;
+        let rise = self.rise(frame, word, access);
+        if rise > 0 && self.words.try_replace(frame, word, word + rise) && self.counts_rises() {
+            self.rises.fetch_add(u64::from(rise), Ordering::Relaxed);
         }
-        if self.parameters.delay_ms > 0 {
-            let elapsed_ms = access.tick_ms.wrapping_sub(self.last_rise_ms.get(frame));
-            // The upper half of the range is a tick that went back.
-            if elapsed_ms < self.parameters.delay_ms || elapsed_ms > u32::MAX / 2 {
-                return;
-            }
-            // Two hits may both pass; the second's compare-and-swap then fails or adds one too
-            // many, as in the prototype.
-            self.last_rise_ms.set(frame, access.tick_ms);
-        }
-        let raised = match self.parameters.increment {
-            Increment::One => usage + 1,
-            Increment::Max | Increment::Balanced => self.parameters.cap,
-        };
-        self.raise(frame, usage, raised);
     }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct ClockSweep {
-    residents: Residents,
+    frames: u32,
+    resident: u32,
     counters: Arc<Counters>,
     /// The next frame to look at.
     hand: u32,
@@ -171,7 +190,8 @@ impl ClockSweep {
         let parameters =
             ClockSweepParameters { cap, initial: parameters.initial.min(cap), ..parameters };
         Self {
-            residents: Residents::new(frames),
+            frames,
+            resident: 0,
             counters: Arc::new(Counters::new(parameters, frames)),
             hand: 0,
             sum: 0,
@@ -182,19 +202,20 @@ impl ClockSweep {
     /// The count of `frame`, for tests and for `look`ing at a pool.
     #[must_use]
     pub fn usage(&self, frame: FrameId) -> u32 {
-        self.counters.usage.get(frame)
+        self.counters.usage(frame)
     }
 
     #[inline]
     fn tick(&mut self) -> FrameId {
         let frame = FrameId(self.hand);
         self.hand += 1;
-        if self.hand >= self.residents.frames() {
+        if self.hand >= self.frames {
             self.hand = 0;
         }
         frame
     }
 
+    #[inline]
     fn lowered(&self, usage: u32) -> u32 {
         match self.counters.parameters.decay {
             Decay::One => usage - 1,
@@ -205,12 +226,9 @@ impl ClockSweep {
     /// Pays what hits since the last search owe: steps for balance, lowered counters for pressure.
     fn pay(&mut self, candidates: &mut dyn Candidates) {
         let parameters = self.counters.parameters;
-        if parameters.pressure == 0 && parameters.increment != Increment::Balanced {
-            return;
-        }
         let rises = self.counters.rises.swap(0, Ordering::Relaxed);
         self.sum += i64::try_from(rises).unwrap_or(i64::MAX / 2);
-        let frames = self.residents.frames();
+        let frames = self.frames;
         // More turns than that find nothing left to lower.
         let most = u64::from(frames) * u64::from(parameters.cap);
         if parameters.increment == Increment::Balanced {
@@ -229,20 +247,13 @@ impl ClockSweep {
     fn step(&mut self, candidates: &mut dyn Candidates) -> bool {
         let frame = self.tick();
         self.statistics.sweep_steps += 1;
-        let usage = self.counters.usage.get(frame);
-        let lowers = usage > 0 && self.residents.is_resident(frame) && !candidates.is_pinned(frame);
+        let word = self.counters.words.get(frame);
+        let lowers = word > RESIDENT && !candidates.is_pinned(frame);
         if lowers {
-            self.counters.usage.set(frame, usage - 1);
+            self.counters.words.set(frame, word - 1);
             self.sum -= 1;
         }
         lowers
-    }
-
-    fn leave(&mut self, frame: FrameId) {
-        if self.residents.leave(frame).is_some() {
-            self.sum -= i64::from(self.counters.usage.get(frame));
-            self.counters.usage.set(frame, 0);
-        }
     }
 }
 
@@ -252,41 +263,47 @@ impl Policy for ClockSweep {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        self.counters.hit(frame, access, log);
+    fn hit(&mut self, frame: FrameId, access: Access) {
+        let word = self.counters.words.get(frame);
+        if word & RESIDENT == 0 {
+            return;
+        }
+        let rise = self.counters.rise(frame, word, access);
+        if rise > 0 {
+            self.counters.words.set(frame, word + rise);
+            if self.counters.counts_rises() {
+                self.counters.rises.fetch_add(u64::from(rise), Ordering::Relaxed);
+            }
+        }
     }
 
     #[inline]
-    fn drain(&mut self, _log: &mut HitLog) {}
-
-    #[inline]
-    fn miss(&mut self, _page: PageKey, _access: Access) -> Miss {
-        Miss::default()
-    }
-
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
-        self.pay(candidates);
-        let frames = self.residents.frames();
+        if self.counters.counts_rises() {
+            self.pay(candidates);
+        }
+        let frames = self.frames;
         // PostgreSQL's rule: give up after a whole turn in which nothing was lowered.
         let mut tries = frames;
         while tries > 0 {
             let frame = self.tick();
             self.statistics.sweep_steps += 1;
-            let usage = self.counters.usage.get(frame);
-            if !self.residents.is_resident(frame) {
-                tries -= 1;
-                continue;
-            }
-            if usage > 0 {
+            let word = self.counters.words.get(frame);
+            if word > RESIDENT {
                 // A pinned frame is passed without being lowered, and is no progress.
                 if candidates.is_pinned(frame) {
                     tries -= 1;
                 } else {
+                    let usage = word & !RESIDENT;
                     let lowered = self.lowered(usage);
-                    self.counters.usage.set(frame, lowered);
+                    self.counters.words.set(frame, lowered | RESIDENT);
                     self.sum -= i64::from(usage - lowered);
                     tries = frames;
                 }
+                continue;
+            }
+            if word & RESIDENT == 0 {
+                tries -= 1;
                 continue;
             }
             match candidates.offer(frame) {
@@ -299,18 +316,12 @@ impl Policy for ClockSweep {
     }
 
     #[inline]
-    fn evicted(&mut self, frame: FrameId) {
-        self.leave(frame);
-    }
-
-    fn refused(&mut self, _frame: FrameId) {}
-
-    #[inline]
-    fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, access: Access) {
-        if self.residents.admit(frame, page) {
+    fn admit(&mut self, _miss: Miss, frame: FrameId, _page: PageKey, access: Access) {
+        if frame.0 < self.frames && !self.counters.is_resident(frame) {
+            self.resident += 1;
             let initial = self.counters.parameters.initial;
             let initial = if access.hint == Hint::Normal { initial } else { initial.min(1) };
-            self.counters.usage.set(frame, initial);
+            self.counters.words.set(frame, initial | RESIDENT);
             self.sum += i64::from(initial);
             if self.counters.parameters.delay_ms > 0 {
                 self.counters.last_rise_ms.set(frame, access.tick_ms);
@@ -318,21 +329,27 @@ impl Policy for ClockSweep {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
-        self.leave(frame);
+        if self.counters.is_resident(frame) {
+            self.resident -= 1;
+            self.sum -= i64::from(self.counters.usage(frame));
+            self.counters.words.set(frame, 0);
+        }
     }
 
-    fn forget_page(&mut self, _page: PageKey) {}
-
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
-        self.residents.resize(frames)?;
+        check_size(frames)?;
+        let beyond = (frames..self.frames).find(|frame| self.counters.is_resident(FrameId(*frame)));
+        if let Some(beyond) = beyond {
+            return Err(ResizeError::Resident(beyond));
+        }
+        self.frames = frames;
         let parameters = self.counters.parameters;
         let delayed = if parameters.delay_ms > 0 { frames } else { 0 };
         self.counters = Arc::new(Counters {
             parameters,
-            usage: self.counters.usage.resized(frames),
+            words: self.counters.words.resized(frames),
             last_rise_ms: self.counters.last_rise_ms.resized(delayed),
             rises: AtomicU64::new(self.counters.rises.load(Ordering::Relaxed)),
         });
@@ -343,17 +360,13 @@ impl Policy for ClockSweep {
     }
 
     fn look_ahead(&self, count: usize, frames: &mut Vec<FrameId>) {
-        let total = self.residents.frames();
-        let ahead = (self.hand..total).chain(0..self.hand).map(FrameId);
-        frames.extend(
-            ahead
-                .filter(|frame| self.residents.is_resident(*frame) && self.usage(*frame) == 0)
-                .take(count),
-        );
+        let ahead = (self.hand..self.frames).chain(0..self.hand).map(FrameId);
+        frames
+            .extend(ahead.filter(|frame| self.counters.words.get(*frame) == RESIDENT).take(count));
     }
 
     fn resident(&self) -> u32 {
-        self.residents.count()
+        self.resident
     }
 
     fn statistics(&self) -> PolicyStatistics {
@@ -361,25 +374,32 @@ impl Policy for ClockSweep {
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {
-        for (frame, _) in self.residents.iter() {
+        let frames = (0..self.frames).map(FrameId);
+        for frame in frames.filter(|frame| self.counters.is_resident(*frame)) {
             add_count(counts, self.usage(frame) as usize, 1);
         }
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.hand >= self.residents.frames() {
+        if self.hand >= self.frames {
             return Err(format!("the hand {} is beyond the frames", self.hand));
         }
-        for frame in (0..self.residents.frames()).map(FrameId) {
+        let frames = || (0..self.frames).map(FrameId);
+        let resident = frames().filter(|frame| self.counters.is_resident(*frame)).count();
+        if resident != self.resident as usize {
+            return Err(format!("{resident} frames hold a page, counted {}", self.resident));
+        }
+        for frame in frames() {
             let usage = self.usage(frame);
+            if usage > 0 && !self.counters.is_resident(frame) {
+                return Err(format!("frame {} is empty and counts {usage}", frame.0));
+            }
             if usage > self.counters.parameters.cap {
                 return Err(format!("frame {} counts {usage}, above the cap", frame.0));
             }
         }
-        let parameters = self.counters.parameters;
-        if parameters.pressure > 0 || parameters.increment == Increment::Balanced {
-            let frames = (0..self.residents.frames()).map(FrameId);
-            let counted: i64 = frames.map(|frame| i64::from(self.usage(frame))).sum();
+        if self.counters.counts_rises() {
+            let counted: i64 = frames().map(|frame| i64::from(self.usage(frame))).sum();
             let waiting = self.counters.rises.load(Ordering::Relaxed);
             if self.sum + i64::try_from(waiting).unwrap_or(0) != counted {
                 return Err(format!("counts sum to {counted}, kept {} and {waiting}", self.sum));

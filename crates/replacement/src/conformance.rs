@@ -9,7 +9,8 @@
 //! random operations on the policy and checks after each that the contract of [`crate::policy`]
 //! holds: a victim is resident and unpinned, no frame is lost or held twice, a search over pinned
 //! frames ends and changes nothing, the same calls give the same answers, looking ahead changes
-//! nothing. Hits wait in a log for a while, as in a pool, also while their frames leave.
+//! nothing, an owner's hit does what a logged one does. Hits wait in a log for a while, as in a pool, also
+//! while their frames leave.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -43,18 +44,35 @@ pub fn check(make: Maker<'_>) -> Result<(), String> {
         every_frame_can_leave(make, frames)?;
         size_changes(make, frames)?;
         for seed in 0..4 {
-            let first = random_walk(make, frames, seed, false)?;
-            if first != random_walk(make, frames, seed, false)? {
+            let first = random_walk(make, frames, seed, false, Hits::Wait)?;
+            if first != random_walk(make, frames, seed, false, Hits::Wait)? {
                 return Err(format!("{frames} frames, seed {seed}: two equal walks differ"));
             }
-            if first != random_walk(make, frames, seed, true)? {
+            if first != random_walk(make, frames, seed, true, Hits::Wait)? {
                 return Err(format!(
                     "{frames} frames, seed {seed}: looking ahead changed what followed"
+                ));
+            }
+            let drained = random_walk(make, frames, seed, false, Hits::DrainedAtOnce)?;
+            if drained != random_walk(make, frames, seed, false, Hits::ByOwner)? {
+                return Err(format!(
+                    "{frames} frames, seed {seed}: an owner's hits do not do what logged ones do"
                 ));
             }
         }
     }
     Ok(())
+}
+
+/// How hits reach the policy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hits {
+    /// Through the hit path, and wait in the log.
+    Wait,
+    /// Through the hit path, and are applied at once.
+    DrainedAtOnce,
+    /// As an owner's that shares the policy with nobody.
+    ByOwner,
 }
 
 /// A pool as small as can be, and what it knows.
@@ -65,6 +83,7 @@ struct Pool<'a> {
     pins: Vec<u32>,
     free: Vec<FrameId>,
     log: HitLog,
+    hits: Hits,
     tick_ms: u32,
     where_: &'a str,
 }
@@ -107,6 +126,7 @@ impl<'a> Pool<'a> {
             pins: vec![0; frames as usize],
             free: (0..frames).rev().map(FrameId).collect(),
             log: HitLog::default(),
+            hits: Hits::Wait,
             tick_ms: 0,
             where_,
         }
@@ -190,7 +210,14 @@ impl<'a> Pool<'a> {
 
     fn hit(&mut self, frame: FrameId) {
         let access = self.access();
-        self.policy.hit(frame, access, &mut self.log);
+        if self.hits == Hits::ByOwner {
+            self.policy.hit(frame, access);
+            return;
+        }
+        self.policy.hit_path().hit(frame, access, &mut self.log);
+        if self.hits == Hits::DrainedAtOnce {
+            self.policy.drain(&mut self.log);
+        }
     }
 
     fn verify(&mut self) -> Result<(), String> {
@@ -332,11 +359,12 @@ fn random_walk(
     frames: u32,
     seed: u64,
     looks_ahead: bool,
+    hits: Hits,
 ) -> Result<Vec<u32>, String> {
     let mut place = format!("{frames} frames, seed {seed}");
     let mut chance = Chance(seed);
     let pages = frames as usize * 3 + 2;
-    let mut pool = Pool::new(make, frames, "");
+    let mut pool = Pool { hits, ..Pool::new(make, frames, "") };
     let mut victims = Vec::new();
     // Misses whose frame is emptied and whose page is being read.
     let mut in_flight: Vec<(Miss, u64)> = Vec::new();

@@ -3,8 +3,11 @@
 //! An entry keeps its place when its page leaves the cache. Entries are made as they are needed, up
 //! to a bound that the owner keeps, so a history that may be long costs only what it holds.
 
+use std::sync::Arc;
+
 use crate::frame_list::{Links, List, NONE};
-use crate::ghost::{Index, KeySpace};
+use crate::ghost::{Index, KeySpace, NO_KEY};
+use crate::page_map::PageMap;
 use crate::policy::PageKey;
 
 /// What is known of a page.
@@ -16,7 +19,7 @@ pub(crate) struct Entry {
 }
 
 /// The order and its entries.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Entries {
     space: KeySpace,
     links: Links<Entry>,
@@ -50,6 +53,11 @@ impl Entries {
         &self.links
     }
 
+    /// Where pages are found, if they are numbered densely.
+    pub(crate) fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.remembered.page_map()
+    }
+
     /// How many pages are only remembered.
     pub(crate) const fn remembered(&self) -> u32 {
         self.remembered_count
@@ -64,7 +72,11 @@ impl Entries {
     /// The entry of a page that is only remembered.
     #[inline]
     pub(crate) fn find(&self, page: PageKey) -> Option<u32> {
-        self.remembered.find(page.0, |entry| self.links.payload(entry).key)
+        // A dense index may keep an entry whose page is resident again.
+        self.remembered.find(page.0, |entry| {
+            let Entry { key, frame } = self.links.payload(entry);
+            if frame == NONE { key } else { NO_KEY }
+        })
     }
 
     /// A new entry at the head, for a resident page.
@@ -110,10 +122,11 @@ impl Entries {
     pub(crate) fn remove(&mut self, entry: u32) {
         let Entry { key, frame } = self.links.payload(entry);
         if frame == NONE {
-            self.remembered.remove(key, |entry| self.links.payload(entry).key);
+            self.remembered.remove(key, entry, |entry| self.links.payload(entry).key);
             self.remembered_count -= 1;
         }
         self.links.remove(&mut self.order, entry);
+        self.links.payload_mut(entry).key = NO_KEY;
         self.free.push(entry);
     }
 
@@ -131,7 +144,7 @@ impl Entries {
         if count != self.remembered_count {
             return Err(format!("{count} pages remembered, counted {}", self.remembered_count));
         }
-        if self.order.len() as usize + self.free.len() != self.links.count() {
+        if self.order.len() as usize + self.free.len() != self.links.count() as usize {
             return Err("an entry is neither in the order nor free".to_owned());
         }
         Ok(())
@@ -140,7 +153,7 @@ impl Entries {
     #[inline]
     fn create(&mut self, page: PageKey, frame: u32) -> u32 {
         let entry = self.free.pop().unwrap_or_else(|| {
-            let entry = u32::try_from(self.links.count()).unwrap_or(NONE);
+            let entry = self.links.count();
             self.links.grow_to(entry + 1);
             entry
         });

@@ -70,8 +70,9 @@ impl<T: Copy + Default> Links<T> {
 
     /// How many indices there are, linked or not.
     #[inline]
-    pub(crate) fn count(&self) -> usize {
-        self.links.len()
+    pub(crate) fn count(&self) -> u32 {
+        // Counts are given in 32 bits.
+        u32::try_from(self.links.len()).unwrap_or(NONE)
     }
 
     #[inline]
@@ -95,7 +96,13 @@ impl<T: Copy + Default> Links<T> {
     /// Whether `index` is in a list.
     #[inline]
     pub(crate) fn is_linked(&self, index: u32) -> bool {
-        self.links[index as usize].previous != FREE
+        self.links.get(index as usize).is_some_and(|link| link.previous != FREE)
+    }
+
+    /// Whether `index` exists and is in no list.
+    #[inline]
+    pub(crate) fn is_free(&self, index: u32) -> bool {
+        self.links.get(index as usize).is_some_and(|link| link.previous == FREE)
     }
 
     /// The index before `index` (towards the head), or [`NONE`].
@@ -108,6 +115,21 @@ impl<T: Copy + Default> Links<T> {
     #[inline]
     pub(crate) fn next(&self, index: u32) -> u32 {
         self.links[index as usize].next
+    }
+
+    /// Gives an index that is in no list a successor, for its owner's chain of unused ones.
+    #[inline]
+    pub(crate) fn set_next(&mut self, index: u32, next: u32) {
+        debug_assert!(!self.is_linked(index), "an index in a list has its successor");
+        self.links[index as usize].next = next;
+    }
+
+    /// Reads an index's link and what stands beside it, for the processor to have them near.
+    #[inline]
+    pub(crate) fn bring_near(&self, index: u32) -> u32 {
+        let Some(link) = self.links.get(index as usize) else { return 0 };
+        let beside = |at: u32| self.links.get(at as usize).map_or(0, |link| link.next);
+        beside(link.previous) ^ beside(link.next)
     }
 
     #[inline]
@@ -174,11 +196,22 @@ impl<T: Copy + Default> Links<T> {
         if list.head == index {
             return;
         }
-        self.remove(list, index);
-        self.push_head(list, index);
+        // It is not the head: something is before it.
+        let Link { previous, next, .. } = self.links[index as usize];
+        debug_assert!(previous != FREE, "only a linked index can be moved");
+        self.links[previous as usize].next = next;
+        if next == NONE {
+            list.tail = previous;
+        } else {
+            self.links[next as usize].previous = previous;
+        }
+        self.place(index, NONE, list.head);
+        self.links[list.head as usize].previous = index;
+        list.head = index;
     }
 
     /// Walks from the tail to the head.
+    #[inline]
     pub(crate) fn oldest_first<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
         let mut at = list.tail;
         std::iter::from_fn(move || {
@@ -194,6 +227,22 @@ impl<T: Copy + Default> Links<T> {
     fn place(&mut self, index: u32, previous: u32, next: u32) {
         let link = &mut self.links[index as usize];
         (link.previous, link.next) = (previous, next);
+    }
+
+    /// The first index from `from` on that is in a list.
+    pub(crate) fn first_linked(&self, from: u32) -> Option<u32> {
+        let beyond = self.links.iter().skip(from as usize);
+        beyond.zip(from..).find(|(link, _)| link.previous != FREE).map(|(_, index)| index)
+    }
+
+    /// Checks that as many indices are linked as the owner's lists are long together.
+    pub(crate) fn check_count(&self, expected: u32) -> Result<(), String> {
+        let linked = self.links.iter().filter(|link| link.previous != FREE).count();
+        if linked == expected as usize {
+            Ok(())
+        } else {
+            Err(format!("{linked} are linked, the lists hold {expected}"))
+        }
     }
 
     /// Checks that `list` is whole: both directions agree and the length is right.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::frame_list::Links;
 use crate::policy::{Access, FrameId, HitLog, HitPath, MAX_FRAMES, PageKey, ResizeError};
 
 /// Pages by frame, and how many frames are resident.
@@ -11,6 +12,24 @@ pub(crate) struct Residents {
     /// [`EMPTY`]: no page.
     keys: Vec<u64>,
     count: u32,
+}
+
+/// Changes the number of frames of a policy whose resident frames are those in its lists.
+pub(crate) fn resize_links<T: Copy + Default>(
+    links: &mut Links<T>,
+    frames: u32,
+) -> Result<(), ResizeError> {
+    check_size(frames)?;
+    if let Some(beyond) = links.first_linked(frames) {
+        return Err(ResizeError::Resident(beyond));
+    }
+    links.resize(frames);
+    Ok(())
+}
+
+/// Whether a pool may have so many frames.
+pub(crate) fn check_size(frames: u32) -> Result<(), ResizeError> {
+    if frames == 0 || frames > MAX_FRAMES { Err(ResizeError::Size(frames)) } else { Ok(()) }
 }
 
 /// In place of a key: the frame is empty. A page with this very key counts as the one before it,
@@ -66,9 +85,7 @@ impl Residents {
 
     /// Changes the number of frames.
     pub(crate) fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
-        if frames == 0 || frames > MAX_FRAMES {
-            return Err(ResizeError::Size(frames));
-        }
+        check_size(frames)?;
         let beyond = self.keys.iter().skip(frames as usize).position(|key| *key != EMPTY);
         if let Some(beyond) = beyond {
             return Err(ResizeError::Resident(frames + u32::try_from(beyond).unwrap_or(u32::MAX)));
@@ -125,12 +142,19 @@ impl Words {
 #[derive(Debug)]
 pub(crate) struct ReferenceBits(pub(crate) Words);
 
-impl HitPath for ReferenceBits {
+impl ReferenceBits {
     #[inline]
-    fn hit(&self, frame: FrameId, _access: Access, _log: &mut HitLog) {
+    pub(crate) fn note(&self, frame: FrameId) {
         if self.0.get(frame) == 0 {
             self.0.set(frame, 1);
         }
+    }
+}
+
+impl HitPath for ReferenceBits {
+    #[inline]
+    fn hit(&self, frame: FrameId, _access: Access, _log: &mut HitLog) {
+        self.note(frame);
     }
 }
 

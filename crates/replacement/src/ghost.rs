@@ -1,10 +1,13 @@
 //! Remembered pages: bounded queues of page keys that are no longer resident.
 //!
 //! A page is remembered once at most, in one of up to four queues (ARC needs two). Look-up goes
-//! through a dense array when keys are known to be small (a simulator that renumbered its pages),
-//! else through an open-addressing table; both give the same answers.
+//! through a [`PageMap`] when pages are numbered densely (a simulator that renumbered its pages), else
+//! through an open-addressing table; both give the same answers.
+
+use std::sync::Arc;
 
 use crate::frame_list::{Links, List, NONE};
+use crate::page_map::{PageMap, REMEMBERED, is_remembered};
 use crate::policy::PageKey;
 
 /// How page keys are looked up.
@@ -12,35 +15,45 @@ use crate::policy::PageKey;
 pub enum KeySpace {
     /// Keys are any 64 bits: 24 bytes a remembered page at the most.
     Hashed,
-    /// Keys are below this number: 4 bytes a page of the key space, no hashing.
+    /// Keys are below this number: 4 bytes a page of the key space, no hashing, in a [`PageMap`] that
+    /// the policy's owner may share.
     Dense(u32),
 }
 
 /// Queues of remembered pages.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ghosts {
     index: Index,
     /// With each page's key.
     links: Links<u64>,
     queue_of: Vec<u8>,
     queues: [List; 4],
-    free: List,
+    free: FreeNodes,
+}
+
+/// Nodes in no queue: those that were released, last first, then those never used.
+#[derive(Clone, Copy, Debug)]
+struct FreeNodes {
+    /// Linked by `next`.
+    released: u32,
+    never_used: u32,
 }
 
 impl Ghosts {
     /// Room for `capacity` pages in all queues together.
     pub(crate) fn new(capacity: u32, space: KeySpace) -> Self {
-        let mut ghosts = Self {
+        Self {
             index: Index::new(capacity, space),
             links: Links::new(capacity),
             queue_of: vec![0; capacity as usize],
             queues: [List::default(); 4],
-            free: List::default(),
-        };
-        for node in 0..capacity {
-            ghosts.links.push_tail(&mut ghosts.free, node);
+            free: FreeNodes { released: NONE, never_used: 0 },
         }
-        ghosts
+    }
+
+    /// Where pages are found, if they are numbered densely.
+    pub(crate) fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.index.page_map()
     }
 
     pub(crate) fn len(&self, queue: usize) -> u32 {
@@ -82,12 +95,18 @@ impl Ghosts {
         if self.links.count() == 0 {
             return;
         }
-        if self.free.is_empty() {
+        if self.free.released == NONE && self.free.never_used == self.links.count() {
             let full = if self.queues[queue].is_empty() { self.longest() } else { queue };
             self.pop_oldest(full);
         }
-        let node = self.free.head();
-        self.links.remove(&mut self.free, node);
+        let node = self.free.released;
+        let node = if node == NONE {
+            self.free.never_used += 1;
+            self.free.never_used - 1
+        } else {
+            self.free.released = self.links.next(node);
+            node
+        };
         *self.links.payload_mut(node) = page.0;
         self.queue_of[node as usize] = u8::try_from(queue).unwrap_or(0);
         self.links.push_head(&mut self.queues[queue], node);
@@ -131,7 +150,6 @@ impl Ghosts {
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.links.check(&self.free, "free ghosts")?;
         for (number, queue) in self.queues.iter().enumerate() {
             self.links.check(queue, "ghost queue")?;
             for node in self.links.oldest_first(queue) {
@@ -145,29 +163,51 @@ impl Ghosts {
                 }
             }
         }
-        let held = self.total() + self.free.len();
-        if held as usize == self.links.count() {
+        let mut held = self.total() + (self.links.count() - self.free.never_used);
+        let mut free = self.free.released;
+        while free != NONE && held <= self.links.count() {
+            held += 1;
+            free = self.links.next(free);
+        }
+        if held == self.links.count() {
             Ok(())
         } else {
-            Err(format!("{held} of {} ghosts are in a queue", self.links.count()))
+            Err(format!("{held} of {} ghosts are in a queue or free", self.links.count()))
         }
+    }
+
+    /// Checks that no page of the `lists`, whose payloads are keys, is remembered.
+    pub(crate) fn check_disjoint(&self, links: &Links<u64>, lists: &[List]) -> Result<(), String> {
+        for frame in lists.iter().flat_map(|list| links.oldest_first(list)) {
+            if self.find(PageKey(links.payload(frame))).is_some() {
+                return Err(format!("the page in frame {frame} is remembered, too"));
+            }
+        }
+        Ok(())
     }
 
     fn longest(&self) -> usize {
         (0..self.queues.len()).max_by_key(|queue| self.queues[*queue].len()).unwrap_or(0)
     }
 
+    #[inline]
     fn release(&mut self, node: u32, queue: usize) {
-        self.index.remove(self.links.payload(node), |node| self.links.payload(node));
+        self.index.remove(self.links.payload(node), node, |node| self.links.payload(node));
+        *self.links.payload_mut(node) = NO_KEY;
         self.links.remove(&mut self.queues[queue], node);
-        self.links.push_head(&mut self.free, node);
+        self.links.set_next(node, self.free.released);
+        self.free.released = node;
     }
 }
 
-/// From a page key to its node; the keys by node are the owner's.
-#[derive(Clone, Debug)]
+/// The key of a node that holds no page: where keys are dense, no page has it.
+pub(crate) const NO_KEY: u64 = u64::MAX;
+
+/// From a page key to its node; the keys by node are the owner's, who gives a node [`NO_KEY`] when its
+/// page is removed.
+#[derive(Debug)]
 pub(crate) enum Index {
-    Dense(Vec<u32>),
+    Dense(Arc<PageMap>),
     /// Linear probing over a power of two of slots, at most half full; removal shifts back, so
     /// there are no tombstones and a search ends at the first empty slot.
     Hashed(Vec<u32>),
@@ -181,9 +221,10 @@ fn slot_of(key: u64, slots: usize) -> usize {
 }
 
 impl Index {
+    /// For at most `capacity` pages.
     pub(crate) fn new(capacity: u32, space: KeySpace) -> Self {
         match space {
-            KeySpace::Dense(keys) => Self::Dense(vec![NONE; keys as usize]),
+            KeySpace::Dense(pages) => Self::Dense(Arc::new(PageMap::new(pages))),
             KeySpace::Hashed => {
                 let slots = (capacity as usize).saturating_mul(2).next_power_of_two().max(2);
                 Self::Hashed(vec![NONE; slots])
@@ -191,12 +232,21 @@ impl Index {
         }
     }
 
+    pub(crate) fn page_map(&self) -> Option<Arc<PageMap>> {
+        match self {
+            Self::Dense(map) => Some(Arc::clone(map)),
+            Self::Hashed(_) => None,
+        }
+    }
+
     #[inline]
     pub(crate) fn find(&self, key: u64, key_of: impl Fn(u32) -> u64) -> Option<u32> {
         match self {
-            Self::Dense(nodes) => {
-                let node = *nodes.get(usize::try_from(key).ok()?)?;
-                (node != NONE).then_some(node)
+            Self::Dense(map) => {
+                let word = map.word(u32::try_from(key).ok()?);
+                let node = word & !REMEMBERED;
+                // Rule 2 of the map: whether the node holds the page still.
+                (is_remembered(word) && key_of(node) == key).then_some(node)
             }
             Self::Hashed(slots) => {
                 let mut slot = slot_of(key, slots.len());
@@ -217,9 +267,9 @@ impl Index {
     #[inline]
     pub(crate) fn insert(&mut self, key: u64, node: u32) {
         match self {
-            Self::Dense(nodes) => {
-                if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {
-                    *place = node;
+            Self::Dense(map) => {
+                if let Ok(page) = u32::try_from(key) {
+                    map.set(page, node | REMEMBERED);
                 }
             }
             Self::Hashed(slots) => {
@@ -233,23 +283,16 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, key: u64, key_of: impl Fn(u32) -> u64) {
+    pub(crate) fn remove(&mut self, key: u64, node: u32, key_of: impl Fn(u32) -> u64) {
         match self {
-            Self::Dense(nodes) => {
-                if let Some(place) = usize::try_from(key).ok().and_then(|key| nodes.get_mut(key)) {
-                    *place = NONE;
-                }
-            }
+            // The owner's key of the node no longer bears the word out.
+            Self::Dense(_) => {}
             Self::Hashed(slots) => {
                 let mask = slots.len() - 1;
                 let mut hole = slot_of(key, slots.len());
-                loop {
-                    let node = slots[hole];
-                    if node == NONE {
+                while slots[hole] != node {
+                    if slots[hole] == NONE {
                         return;
-                    }
-                    if key_of(node) == key {
-                        break;
                     }
                     hole = (hole + 1) & mask;
                 }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::frame_list::{Links, List, NONE};
 use crate::frames::{Residents, Words};
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
+    Access, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
     ResizeError, add_count,
 };
 
@@ -261,48 +261,19 @@ impl Policy for Innodb {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        self.shared.hit(frame, access, log);
-    }
-
-    #[inline]
-    fn drain(&mut self, log: &mut HitLog) {
-        for (frame, access) in log.take() {
-            // Asked again: an earlier entry of the log may have moved the page already.
-            if self.residents.is_resident(frame) && self.shared.moves(frame, access.tick_ms) {
-                self.move_to_front(frame.0);
-            }
+    fn hit(&mut self, frame: FrameId, access: Access) {
+        // A logged hit asks again: an earlier one of the log may have moved the page already.
+        if self.residents.is_resident(frame) && self.shared.moves(frame, access.tick_ms) {
+            self.move_to_front(frame.0);
         }
     }
 
     #[inline]
-    fn miss(&mut self, _page: PageKey, _access: Access) -> Miss {
-        Miss::default()
-    }
-
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
-        let mut found = None;
-        for frame in self.links.oldest_first(&self.order) {
-            self.statistics.sweep_steps += 1;
-            match candidates.offer(FrameId(frame)) {
-                Answer::Take => {
-                    found = Some(FrameId(frame));
-                    break;
-                }
-                Answer::Pinned | Answer::Dirty => {}
-                Answer::Stop => break,
-            }
-        }
-        self.statistics.count_search(found)
+        self.statistics.search(self.links.oldest_first(&self.order), candidates)
     }
 
     #[inline]
-    fn evicted(&mut self, frame: FrameId) {
-        self.leave(frame);
-    }
-
-    fn refused(&mut self, _frame: FrameId) {}
-
     fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, access: Access) {
         if !self.residents.admit(frame, page) {
             return;
@@ -315,13 +286,10 @@ impl Policy for Innodb {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
-
-    fn forget_page(&mut self, _page: PageKey) {}
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
         self.residents.resize(frames)?;

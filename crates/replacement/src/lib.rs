@@ -24,6 +24,7 @@ pub mod lirs;
 pub mod lru;
 pub mod lru_k;
 pub mod midpoint_lru;
+pub mod page_map;
 pub mod policy;
 pub mod random;
 pub mod registry;

@@ -26,9 +26,10 @@ use crate::entries::Entries;
 use crate::frame_list::{Links, List, NONE};
 use crate::frames::{LoggedHits, Residents, shared};
 use crate::ghost::KeySpace;
+use crate::page_map::PageMap;
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
-    ResizeError, add_count, share_of,
+    Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
+    add_count, share_of,
 };
 
 /// The sizes; see the module.
@@ -204,16 +205,9 @@ impl Policy for Lirs {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        log.push(frame, access);
-    }
-
-    #[inline]
-    fn drain(&mut self, log: &mut HitLog) {
-        for (frame, _) in log.take() {
-            if self.residents.is_resident(frame) {
-                self.apply_hit(frame.0);
-            }
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        if self.residents.is_resident(frame) {
+            self.apply_hit(frame.0);
         }
     }
 
@@ -230,34 +224,20 @@ impl Policy for Lirs {
         }
     }
 
+    #[inline]
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
-        let mut is_stopped = false;
-        let mut found = None;
         let queued = self.queue_links.oldest_first(&self.queue);
         let low = self.stack.links().oldest_first(self.stack.order());
         let lir = low
             .map(|entry| self.stack.frame(entry))
             .filter(|frame| *frame != NONE && self.is_lir[*frame as usize]);
-        for frame in queued.chain(lir).map(FrameId) {
-            self.statistics.sweep_steps += 1;
-            match candidates.offer(frame) {
-                Answer::Take => found = Some(frame),
-                Answer::Pinned | Answer::Dirty => {}
-                Answer::Stop => is_stopped = true,
-            }
-            if is_stopped || found.is_some() {
-                break;
-            }
-        }
-        self.statistics.count_search(found)
+        self.statistics.search(queued.chain(lir), candidates)
     }
 
     #[inline]
     fn evicted(&mut self, frame: FrameId) {
         self.leave(frame, true);
     }
-
-    fn refused(&mut self, _frame: FrameId) {}
 
     #[inline]
     fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
@@ -279,8 +259,7 @@ impl Policy for Lirs {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame, false);
     }
@@ -321,6 +300,10 @@ impl Policy for Lirs {
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
+    }
+
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.stack.page_map()
     }
 
     /// HIR pages under 0, LIR pages under 1.

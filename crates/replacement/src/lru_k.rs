@@ -23,9 +23,10 @@ use std::sync::Arc;
 use crate::frame_list::{Links, List, NONE};
 use crate::frames::{LoggedHits, Residents, shared};
 use crate::ghost::{Ghosts, KeySpace};
+use crate::page_map::PageMap;
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
-    ResizeError, add_count, share_of,
+    Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
+    add_count, share_of,
 };
 
 /// Largest K.
@@ -193,37 +194,27 @@ impl Policy for LruK {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        log.push(frame, access);
-    }
-
-    fn drain(&mut self, log: &mut HitLog) {
-        for (frame, access) in log.take() {
-            self.advance(access);
-            if self.residents.is_resident(frame) {
-                self.apply_hit(frame.0);
-            }
+    fn hit(&mut self, frame: FrameId, access: Access) {
+        self.advance(access);
+        if self.residents.is_resident(frame) {
+            self.apply_hit(frame.0);
         }
     }
 
+    #[inline]
     fn miss(&mut self, _page: PageKey, access: Access) -> Miss {
         self.advance(access);
         Miss::default()
     }
 
+    #[inline]
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         let in_period = self.links.oldest_first(&self.correlated);
-        for frame in self.settled.iter().map(|(_, _, frame)| *frame).chain(in_period) {
-            self.statistics.sweep_steps += 1;
-            match candidates.offer(FrameId(frame)) {
-                Answer::Take => return self.statistics.count_search(Some(FrameId(frame))),
-                Answer::Pinned | Answer::Dirty => {}
-                Answer::Stop => break,
-            }
-        }
-        self.statistics.count_search(None)
+        let frames = self.settled.iter().map(|(_, _, frame)| *frame).chain(in_period);
+        self.statistics.search(frames, candidates)
     }
 
+    #[inline]
     fn evicted(&mut self, frame: FrameId) {
         if let Some((page, history)) = self.leave(frame) {
             self.ghosts.push(0, page);
@@ -233,8 +224,7 @@ impl Policy for LruK {
         }
     }
 
-    fn refused(&mut self, _frame: FrameId) {}
-
+    #[inline]
     fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
         if !self.residents.admit(frame, page) {
             return;
@@ -254,8 +244,7 @@ impl Policy for LruK {
         self.links.push_head(&mut self.correlated, frame.0);
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
@@ -294,6 +283,10 @@ impl Policy for LruK {
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
+    }
+
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.ghosts.page_map()
     }
 
     /// How many of the last K uses of each page are known.

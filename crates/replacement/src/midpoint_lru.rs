@@ -247,34 +247,26 @@ impl Policy for MidpointLru {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        self.counts.hit(frame, access, log);
-    }
-
-    fn drain(&mut self, log: &mut HitLog) {
-        for (frame, access) in log.take() {
-            match self.place_of.get(frame.0 as usize) {
-                Some(Place::Young) => self.links.move_to_head(&mut self.young, frame.0),
-                Some(Place::Old) => {
-                    self.take_out(frame.0);
-                    self.put(frame.0, Place::Young, true);
-                    self.settle();
-                }
-                // It sank into the zone after the use, which counts there.
-                Some(Place::Zone) => {
-                    let mut nothing = HitLog::default();
-                    self.counts.hit(frame, access, &mut nothing);
-                }
-                Some(Place::Nowhere) | None => {}
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        match self.place_of.get(frame.0 as usize) {
+            Some(Place::Young) => self.links.move_to_head(&mut self.young, frame.0),
+            Some(Place::Old) => {
+                self.take_out(frame.0);
+                self.put(frame.0, Place::Young, true);
+                self.settle();
             }
+            // A logged hit comes here when the page sank into the zone after the use.
+            Some(Place::Zone) => {
+                let word = self.counts.words.get(frame);
+                if word & !IN_ZONE < self.counts.cap {
+                    self.counts.words.set(frame, word + 1);
+                }
+            }
+            Some(Place::Nowhere) | None => {}
         }
     }
 
     #[inline]
-    fn miss(&mut self, _page: PageKey, _access: Access) -> Miss {
-        Miss::default()
-    }
-
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         let found = match self.sweep(candidates) {
             Ok(None) => self.search_list(candidates),
@@ -285,12 +277,6 @@ impl Policy for MidpointLru {
     }
 
     #[inline]
-    fn evicted(&mut self, frame: FrameId) {
-        self.leave(frame);
-    }
-
-    fn refused(&mut self, _frame: FrameId) {}
-
     fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
         if self.residents.admit(frame, page) {
             self.put(frame.0, Place::Old, true);
@@ -298,13 +284,10 @@ impl Policy for MidpointLru {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
-
-    fn forget_page(&mut self, _page: PageKey) {}
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
         self.residents.resize(frames)?;

@@ -9,7 +9,7 @@
 //! 3. A hit takes no lock. A pool keeps the policy behind a lock for misses and, beside it, the
 //!    [`HitPath`] that [`Policy::hit_path`] hands out, which works on atomic words it shares with
 //!    the policy. A policy whose hits change an order only logs them; [`Policy::drain`] applies the
-//!    log. Who owns the policy alone (a simulator) calls [`Policy::hit`], to the same effect.
+//!    log. Who owns the policy alone (a simulator) calls [`Policy::hit`], to the same effect at once.
 //! 4. A miss runs `miss`, then `victim` when no frame is free, then `evicted` or `refused`, then the
 //!    page is read, then `admit` or `abandon`. Several misses may be in flight; a frame that one of
 //!    them has taken answers [`Answer::Pinned`] to the others.
@@ -22,6 +22,8 @@
 //!    memory formula says so. Memory is bounded by a formula in each policy's text.
 
 use std::sync::Arc;
+
+use crate::page_map::PageMap;
 
 /// A slot of the pool, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -204,39 +206,50 @@ pub trait Policy: Send {
     /// The shared part that hits go through. After [`Policy::resize`] a new one must be taken.
     fn hit_path(&self) -> Arc<dyn HitPath>;
 
-    /// The same as [`HitPath::hit`], for an owner that shares the policy with nobody.
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog);
+    /// A resident page was used again: what the hit path and [`Policy::drain`] do together, at once,
+    /// for an owner that shares the policy with nobody. Does nothing for a frame that is not resident.
+    fn hit(&mut self, frame: FrameId, access: Access);
 
-    /// Applies logged hits, in order. Frames that are no longer resident are skipped. A policy that
-    /// logs nothing does nothing.
-    fn drain(&mut self, log: &mut HitLog);
+    /// Applies logged hits, in order. Frames that are no longer resident are skipped.
+    #[inline]
+    fn drain(&mut self, log: &mut HitLog) {
+        for (frame, access) in log.take() {
+            self.hit(frame, access);
+        }
+    }
 
     /// A page is not in the cache. Consults and removes its ghost, adapts, and says where the page
     /// will enter.
-    fn miss(&mut self, page: PageKey, access: Access) -> Miss;
+    #[inline]
+    fn miss(&mut self, _page: PageKey, _access: Access) -> Miss {
+        Miss::default()
+    }
 
     /// Looks for a frame to empty, offering candidates (rule 5).
     fn victim(&mut self, miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId>;
 
     /// The cache has emptied `frame`, which [`Policy::victim`] had returned. Leaves a ghost where
-    /// the policy keeps one.
-    fn evicted(&mut self, frame: FrameId);
+    /// the policy keeps one; one that keeps none forgets the frame.
+    #[inline]
+    fn evicted(&mut self, frame: FrameId) {
+        self.forget_frame(frame);
+    }
 
     /// The cache did not empty `frame` after all (it was pinned again, or writing it failed): it
     /// stays where it was.
-    fn refused(&mut self, frame: FrameId);
+    fn refused(&mut self, _frame: FrameId) {}
 
     /// `page` has been read into `frame`, which was free.
     fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, access: Access);
 
     /// Reading the page failed; nothing entered.
-    fn abandon(&mut self, miss: Miss);
+    fn abandon(&mut self, _miss: Miss) {}
 
     /// The page in `frame` was dropped or truncated away: no ghost.
     fn forget_frame(&mut self, frame: FrameId);
 
     /// `page`, which is not resident, was dropped: its ghost goes, too.
-    fn forget_page(&mut self, page: PageKey);
+    fn forget_page(&mut self, _page: PageKey) {}
 
     /// Changes the number of frames.
     ///
@@ -255,8 +268,26 @@ pub trait Policy: Send {
     fn statistics(&self) -> PolicyStatistics;
 
     /// Adds the number of resident frames with each usage count to `counts`; policies without a
-    /// counter put a frame that was used since it was last looked at under 1, others under 0.
-    fn usage_histogram(&self, counts: &mut Vec<u64>);
+    /// counter put a frame that was used since it was last looked at under 1, others under 0, and
+    /// those that know nothing of uses put all under 0.
+    fn usage_histogram(&self, counts: &mut Vec<u64>) {
+        add_count(counts, 0, u64::from(self.resident()));
+    }
+
+    /// Where the policy finds the pages it remembers, if they are numbered densely
+    /// ([`crate::KeySpace::Dense`]). An owner that shares the policy with nobody may keep its resident
+    /// pages there as well, so that one look-up tells both.
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        None
+    }
+
+    /// Reads what a hit on `frame` will read, and answers something made of it. Changes nothing: a
+    /// simulator asks for a number of frames before it needs them, and the processor fetches them all
+    /// at once. `frame` may hold no page by now.
+    #[inline]
+    fn bring_near(&self, _frame: FrameId) -> u32 {
+        0
+    }
 
     /// Checks the policy's own invariants, for tests; costs a walk over everything.
     ///
@@ -271,8 +302,8 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).hit_path()
     }
 
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        (**self).hit(frame, access, log);
+    fn hit(&mut self, frame: FrameId, access: Access) {
+        (**self).hit(frame, access);
     }
 
     fn drain(&mut self, log: &mut HitLog) {
@@ -331,13 +362,41 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).usage_histogram(counts);
     }
 
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        (**self).page_map()
+    }
+
+    fn bring_near(&self, frame: FrameId) -> u32 {
+        (**self).bring_near(frame)
+    }
+
     fn check(&self) -> Result<(), String> {
         (**self).check()
     }
 }
 
 impl PolicyStatistics {
+    /// Offers frames in the order given until one is taken or the cache wants to stop: the search of
+    /// policies that leave what they pass as it is.
+    #[inline]
+    pub(crate) fn search(
+        &mut self,
+        frames: impl Iterator<Item = u32>,
+        candidates: &mut dyn Candidates,
+    ) -> Option<FrameId> {
+        for frame in frames.map(FrameId) {
+            self.sweep_steps += 1;
+            match candidates.offer(frame) {
+                Answer::Take => return self.count_search(Some(frame)),
+                Answer::Pinned | Answer::Dirty => {}
+                Answer::Stop => break,
+            }
+        }
+        self.count_search(None)
+    }
+
     /// Counts a finished search and hands its result on.
+    #[inline]
     pub(crate) fn count_search(&mut self, found: Option<FrameId>) -> Option<FrameId> {
         match found {
             Some(_) => self.victims += 1,

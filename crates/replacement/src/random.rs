@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::frames::{NoHits, Residents, shared};
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
-    ResizeError, add_count,
+    Access, Answer, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics,
+    ResizeError,
 };
 
 /// See the module.
@@ -67,16 +67,9 @@ impl Policy for Random {
     }
 
     #[inline]
-    fn hit(&self, _frame: FrameId, _access: Access, _log: &mut HitLog) {}
+    fn hit(&mut self, _frame: FrameId, _access: Access) {}
 
     #[inline]
-    fn drain(&mut self, _log: &mut HitLog) {}
-
-    #[inline]
-    fn miss(&mut self, _page: PageKey, _access: Access) -> Miss {
-        Miss::default()
-    }
-
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         let count = self.held.len();
         for attempt in 0..count.saturating_mul(2) {
@@ -94,13 +87,6 @@ impl Policy for Random {
     }
 
     #[inline]
-    fn evicted(&mut self, frame: FrameId) {
-        self.leave(frame);
-    }
-
-    fn refused(&mut self, _frame: FrameId) {}
-
-    #[inline]
     fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
         if self.residents.admit(frame, page) {
             self.place_of[frame.0 as usize] = u32::try_from(self.held.len()).unwrap_or(0);
@@ -108,13 +94,10 @@ impl Policy for Random {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
-
-    fn forget_page(&mut self, _page: PageKey) {}
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
         self.residents.resize(frames)?;
@@ -133,10 +116,6 @@ impl Policy for Random {
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
-    }
-
-    fn usage_histogram(&self, counts: &mut Vec<u64>) {
-        add_count(counts, 0, u64::from(self.residents.count()));
     }
 
     fn check(&self) -> Result<(), String> {

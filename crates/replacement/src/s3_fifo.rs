@@ -25,8 +25,9 @@
 use std::sync::Arc;
 
 use crate::frame_list::{Links, List, NONE};
-use crate::frames::{Residents, Words};
+use crate::frames::{Words, resize_links};
 use crate::ghost::{Ghosts, KeySpace};
+use crate::page_map::PageMap;
 use crate::policy::{
     Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
     ResizeError, add_count, share_of,
@@ -73,12 +74,20 @@ struct Uses {
     cap: u32,
 }
 
+impl Uses {
+    /// Whether a use counts for a page with this word: inside the window it is part of the burst that
+    /// brought the page in.
+    #[inline]
+    fn counts(&self, word: u32) -> bool {
+        word & IN_WINDOW == 0 && word < self.cap
+    }
+}
+
 impl HitPath for Uses {
     #[inline]
     fn hit(&self, frame: FrameId, _access: Access, _log: &mut HitLog) {
         let word = self.words.get(frame);
-        // Inside the window a use is part of the burst that brought the page in.
-        if word & IN_WINDOW == 0 && word < self.cap {
+        if self.counts(word) {
             self.words.try_replace(frame, word, word + 1);
         }
     }
@@ -100,9 +109,9 @@ pub struct S3Fifo {
     parameters: S3FifoParameters,
     rule: HitRule,
     space: KeySpace,
-    residents: Residents,
     uses: Arc<Uses>,
-    links: Links,
+    /// With each frame's page.
+    links: Links<u64>,
     /// Newest first.
     small: List,
     /// Newest first.
@@ -140,7 +149,6 @@ impl S3Fifo {
             parameters,
             rule,
             space,
-            residents: Residents::new(frames),
             uses: Arc::new(Uses { words: Words::new(frames), cap }),
             links: Links::new(frames),
             small: List::default(),
@@ -166,6 +174,7 @@ impl S3Fifo {
         };
     }
 
+    #[inline]
     fn enter_small(&mut self, frame: FrameId) {
         self.place_of[frame.0 as usize] = Place::Small;
         self.links.push_head(&mut self.small, frame.0);
@@ -190,6 +199,7 @@ impl S3Fifo {
         }
     }
 
+    #[inline]
     fn unlink(&mut self, frame: FrameId) {
         match std::mem::replace(&mut self.place_of[frame.0 as usize], Place::Nowhere) {
             Place::Small => {
@@ -203,8 +213,12 @@ impl S3Fifo {
         }
     }
 
+    #[inline]
     fn leave(&mut self, frame: FrameId) -> Option<(PageKey, Place)> {
-        let page = self.residents.leave(frame)?;
+        if !self.links.is_linked(frame.0) {
+            return None;
+        }
+        let page = PageKey(self.links.payload(frame.0));
         let place = self.place_of[frame.0 as usize];
         self.unlink(frame);
         self.uses.words.set(frame, 0);
@@ -212,6 +226,7 @@ impl S3Fifo {
     }
 
     /// Looks through the small queue once. `Err`: the cache wants to stop.
+    #[inline]
     fn search_small(&mut self, candidates: &mut dyn Candidates) -> Result<Option<FrameId>, ()> {
         let mut at = self.small.tail();
         while at != NONE {
@@ -238,6 +253,7 @@ impl S3Fifo {
     }
 
     /// Looks through the main queue until its counters are used up.
+    #[inline]
     fn search_main(&mut self, candidates: &mut dyn Candidates) -> Result<Option<FrameId>, ()> {
         let mut at = self.main.tail();
         let mut steps = u64::from(self.main.len()) * u64::from(self.uses.cap + 1);
@@ -272,12 +288,12 @@ impl Policy for S3Fifo {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        self.uses.hit(frame, access, log);
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        let word = self.uses.words.get(frame);
+        if self.uses.counts(word) {
+            self.uses.words.set(frame, word + 1);
+        }
     }
-
-    #[inline]
-    fn drain(&mut self, _log: &mut HitLog) {}
 
     #[inline]
     fn miss(&mut self, page: PageKey, _access: Access) -> Miss {
@@ -289,10 +305,11 @@ impl Policy for S3Fifo {
         }
     }
 
+    #[inline]
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         self.has_evicted = true;
         // The main queue gives when it is over its share, or when the small one has nothing.
-        let main_frames = self.residents.frames() - self.small_frames.min(self.residents.frames());
+        let main_frames = self.links.count().saturating_sub(self.small_frames);
         let from_main = self.main.len() > main_frames || self.small.is_empty();
         let mut result = Ok(None);
         if from_main {
@@ -315,13 +332,12 @@ impl Policy for S3Fifo {
         }
     }
 
-    fn refused(&mut self, _frame: FrameId) {}
-
     #[inline]
     fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
-        if !self.residents.admit(frame, page) {
+        if !self.links.is_free(frame.0) {
             return;
         }
+        *self.links.payload_mut(frame.0) = page.0;
         self.ghosts.remove(page);
         let is_warming_up =
             self.parameters.warm_up && !self.has_evicted && self.small.len() >= self.small_frames;
@@ -334,8 +350,7 @@ impl Policy for S3Fifo {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
@@ -345,8 +360,7 @@ impl Policy for S3Fifo {
     }
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
-        self.residents.resize(frames)?;
-        self.links.resize(frames);
+        resize_links(&mut self.links, frames)?;
         self.place_of.resize(frames as usize, Place::Nowhere);
         self.uses = Arc::new(Uses { words: self.uses.words.resized(frames), cap: self.uses.cap });
         self.ghosts = self.ghosts.resized(share_of(self.parameters.ghosts, frames), self.space);
@@ -356,7 +370,7 @@ impl Policy for S3Fifo {
 
     fn look_ahead(&self, count: usize, frames: &mut Vec<FrameId>) {
         let end = frames.len() + count;
-        let main_frames = self.residents.frames() - self.small_frames.min(self.residents.frames());
+        let main_frames = self.links.count().saturating_sub(self.small_frames);
         let order = if self.main.len() > main_frames || self.small.is_empty() {
             [(self.main, 1), (self.small, self.parameters.promote)]
         } else {
@@ -375,16 +389,22 @@ impl Policy for S3Fifo {
     }
 
     fn resident(&self) -> u32 {
-        self.residents.count()
+        self.small.len() + self.main.len()
     }
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
     }
 
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.ghosts.page_map()
+    }
+
     fn usage_histogram(&self, counts: &mut Vec<u64>) {
-        for (frame, _) in self.residents.iter() {
-            add_count(counts, (self.uses.words.get(frame) & !IN_WINDOW) as usize, 1);
+        for list in [self.small, self.main] {
+            for frame in self.links.oldest_first(&list).map(FrameId) {
+                add_count(counts, (self.uses.words.get(frame) & !IN_WINDOW) as usize, 1);
+            }
         }
     }
 
@@ -392,14 +412,8 @@ impl Policy for S3Fifo {
         self.links.check(&self.small, "small queue")?;
         self.links.check(&self.main, "main queue")?;
         self.ghosts.check()?;
-        if self.small.len() + self.main.len() != self.residents.count() {
-            return Err("the two queues together are not the resident frames".to_owned());
-        }
-        for (frame, page) in self.residents.iter() {
-            if self.ghosts.find(page).is_some() {
-                return Err(format!("the page in frame {} is remembered, too", frame.0));
-            }
-        }
+        self.links.check_count(self.resident())?;
+        self.ghosts.check_disjoint(&self.links, &[self.small, self.main])?;
         let mut has_passed = true;
         for frame in self.links.oldest_first(&self.small) {
             let in_window = self.uses.words.get(FrameId(frame)) & IN_WINDOW != 0;

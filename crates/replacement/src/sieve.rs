@@ -8,22 +8,21 @@
 //! - **Parameters**: none.
 //! - **Differences to the paper**: none; pinned pages are passed without clearing their bit.
 //! - **Hit**: one load, at most one store. **Victim**: amortised O(1), at worst two walks.
-//! - **Memory**: 20 bytes a frame; no ghosts.
+//! - **Memory**: 12 bytes a frame; no ghosts.
 //! - **Scan resistance**: good while the working set stays; see above.
 
 use std::sync::Arc;
 
 use crate::frame_list::{Links, List, NONE};
-use crate::frames::{ReferenceBits, Residents, Words};
+use crate::frames::{ReferenceBits, Words, resize_links};
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
+    Access, Answer, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics,
     ResizeError, add_count,
 };
 
 /// See the module.
 #[derive(Debug)]
 pub struct Sieve {
-    residents: Residents,
     bits: Arc<ReferenceBits>,
     links: Links,
     /// Loaded last first.
@@ -38,22 +37,11 @@ impl Sieve {
     #[must_use]
     pub fn new(frames: u32) -> Self {
         Self {
-            residents: Residents::new(frames),
             bits: Arc::new(ReferenceBits(Words::new(frames))),
             links: Links::new(frames),
             queue: List::default(),
             hand: NONE,
             statistics: PolicyStatistics::default(),
-        }
-    }
-
-    fn leave(&mut self, frame: FrameId) {
-        if self.residents.leave(frame).is_some() {
-            if self.hand == frame.0 {
-                self.hand = self.links.previous(frame.0);
-            }
-            self.links.remove(&mut self.queue, frame.0);
-            self.bits.0.set(frame, 0);
         }
     }
 }
@@ -64,18 +52,11 @@ impl Policy for Sieve {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        self.bits.hit(frame, access, log);
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        self.bits.note(frame);
     }
 
     #[inline]
-    fn drain(&mut self, _log: &mut HitLog) {}
-
-    #[inline]
-    fn miss(&mut self, _page: PageKey, _access: Access) -> Miss {
-        Miss::default()
-    }
-
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         // Two walks: the first may clear every bit, the second then finds any unpinned frame.
         let mut steps = u64::from(self.queue.len()) * 2;
@@ -103,11 +84,6 @@ impl Policy for Sieve {
         self.statistics.count_search(None)
     }
 
-    #[inline]
-    fn evicted(&mut self, frame: FrameId) {
-        self.leave(frame);
-    }
-
     fn refused(&mut self, frame: FrameId) {
         // It stays, and the hand goes on behind it, or the next search would offer it again.
         if self.hand == frame.0 {
@@ -116,23 +92,25 @@ impl Policy for Sieve {
     }
 
     #[inline]
-    fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
-        if self.residents.admit(frame, page) {
+    fn admit(&mut self, _miss: Miss, frame: FrameId, _page: PageKey, _access: Access) {
+        if self.links.is_free(frame.0) {
             self.links.push_head(&mut self.queue, frame.0);
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
-        self.leave(frame);
+        if self.links.is_linked(frame.0) {
+            if self.hand == frame.0 {
+                self.hand = self.links.previous(frame.0);
+            }
+            self.links.remove(&mut self.queue, frame.0);
+            self.bits.0.set(frame, 0);
+        }
     }
 
-    fn forget_page(&mut self, _page: PageKey) {}
-
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
-        self.residents.resize(frames)?;
-        self.links.resize(frames);
+        resize_links(&mut self.links, frames)?;
         self.bits = Arc::new(ReferenceBits(self.bits.0.resized(frames)));
         Ok(())
     }
@@ -154,7 +132,7 @@ impl Policy for Sieve {
     }
 
     fn resident(&self) -> u32 {
-        self.residents.count()
+        self.queue.len()
     }
 
     fn statistics(&self) -> PolicyStatistics {
@@ -162,20 +140,14 @@ impl Policy for Sieve {
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {
-        for (frame, _) in self.residents.iter() {
+        for frame in self.links.oldest_first(&self.queue).map(FrameId) {
             add_count(counts, self.bits.0.get(frame) as usize, 1);
         }
     }
 
     fn check(&self) -> Result<(), String> {
         self.links.check(&self.queue, "sieve queue")?;
-        if self.queue.len() != self.residents.count() {
-            return Err(format!(
-                "{} queued, {} resident",
-                self.queue.len(),
-                self.residents.count()
-            ));
-        }
+        self.links.check_count(self.queue.len())?;
         if self.hand != NONE && !self.links.is_linked(self.hand) {
             return Err(format!("the hand points at frame {}, which is not queued", self.hand));
         }

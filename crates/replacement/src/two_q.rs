@@ -15,11 +15,12 @@
 use std::sync::Arc;
 
 use crate::frame_list::{Links, List};
-use crate::frames::{LoggedHits, Residents, shared};
+use crate::frames::{LoggedHits, resize_links, shared};
 use crate::ghost::{Ghosts, KeySpace};
+use crate::page_map::PageMap;
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
-    ResizeError, add_count, share_of,
+    Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
+    add_count, share_of,
 };
 
 /// The sizes; see the module.
@@ -42,8 +43,8 @@ impl Default for TwoQParameters {
 pub struct TwoQ {
     parameters: TwoQParameters,
     space: KeySpace,
-    residents: Residents,
-    links: Links,
+    /// With each frame's page.
+    links: Links<u64>,
     /// Newest first.
     a1_in: List,
     /// Most recently used first.
@@ -64,7 +65,6 @@ impl TwoQ {
         Self {
             parameters,
             space,
-            residents: Residents::new(frames),
             links: Links::new(frames),
             a1_in: List::default(),
             am: List::default(),
@@ -76,8 +76,12 @@ impl TwoQ {
     }
 
     /// The page that left, and whether it was in Am.
+    #[inline]
     fn leave(&mut self, frame: FrameId) -> Option<(PageKey, bool)> {
-        let page = self.residents.leave(frame)?;
+        if !self.links.is_linked(frame.0) {
+            return None;
+        }
+        let page = PageKey(self.links.payload(frame.0));
         let was_in_am = std::mem::take(&mut self.is_in_am[frame.0 as usize]);
         let list = if was_in_am { &mut self.am } else { &mut self.a1_in };
         self.links.remove(list, frame.0);
@@ -91,16 +95,9 @@ impl Policy for TwoQ {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        log.push(frame, access);
-    }
-
-    #[inline]
-    fn drain(&mut self, log: &mut HitLog) {
-        for (frame, _) in log.take() {
-            if self.is_in_am.get(frame.0 as usize) == Some(&true) {
-                self.links.move_to_head(&mut self.am, frame.0);
-            }
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        if self.is_in_am.get(frame.0 as usize) == Some(&true) {
+            self.links.move_to_head(&mut self.am, frame.0);
         }
     }
 
@@ -115,20 +112,13 @@ impl Policy for TwoQ {
         }
     }
 
+    #[inline]
     fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
         let from_a1_first = self.a1_in.len() > self.k_in || self.am.is_empty();
-        let order = if from_a1_first { [self.a1_in, self.am] } else { [self.am, self.a1_in] };
-        for list in order {
-            for frame in self.links.oldest_first(&list) {
-                self.statistics.sweep_steps += 1;
-                match candidates.offer(FrameId(frame)) {
-                    Answer::Take => return self.statistics.count_search(Some(FrameId(frame))),
-                    Answer::Pinned | Answer::Dirty => {}
-                    Answer::Stop => return self.statistics.count_search(None),
-                }
-            }
-        }
-        self.statistics.count_search(None)
+        let (first, then) =
+            if from_a1_first { (self.a1_in, self.am) } else { (self.am, self.a1_in) };
+        let frames = self.links.oldest_first(&first).chain(self.links.oldest_first(&then));
+        self.statistics.search(frames, candidates)
     }
 
     #[inline]
@@ -138,13 +128,12 @@ impl Policy for TwoQ {
         }
     }
 
-    fn refused(&mut self, _frame: FrameId) {}
-
     #[inline]
     fn admit(&mut self, miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
-        if !self.residents.admit(frame, page) {
+        if !self.links.is_free(frame.0) {
             return;
         }
+        *self.links.payload_mut(frame.0) = page.0;
         // Another miss in flight may have remembered the page meanwhile.
         self.a1_out.remove(page);
         if miss.entry() == ENTRY_AM {
@@ -155,8 +144,7 @@ impl Policy for TwoQ {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
@@ -166,8 +154,7 @@ impl Policy for TwoQ {
     }
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
-        self.residents.resize(frames)?;
-        self.links.resize(frames);
+        resize_links(&mut self.links, frames)?;
         self.is_in_am.resize(frames as usize, false);
         self.k_in = share_of(self.parameters.k_in, frames);
         self.a1_out = self.a1_out.resized(share_of(self.parameters.k_out, frames), self.space);
@@ -187,11 +174,20 @@ impl Policy for TwoQ {
     }
 
     fn resident(&self) -> u32 {
-        self.residents.count()
+        self.a1_in.len() + self.am.len()
     }
 
     fn statistics(&self) -> PolicyStatistics {
         self.statistics
+    }
+
+    fn page_map(&self) -> Option<Arc<PageMap>> {
+        self.a1_out.page_map()
+    }
+
+    #[inline]
+    fn bring_near(&self, frame: FrameId) -> u32 {
+        self.links.bring_near(frame.0)
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {
@@ -203,14 +199,7 @@ impl Policy for TwoQ {
         self.links.check(&self.a1_in, "A1in")?;
         self.links.check(&self.am, "Am")?;
         self.a1_out.check()?;
-        if self.a1_in.len() + self.am.len() != self.residents.count() {
-            return Err("A1in and Am together are not the resident frames".to_owned());
-        }
-        for (frame, page) in self.residents.iter() {
-            if self.a1_out.find(page).is_some() {
-                return Err(format!("the page in frame {} is remembered, too", frame.0));
-            }
-        }
-        Ok(())
+        self.links.check_count(self.resident())?;
+        self.a1_out.check_disjoint(&self.links, &[self.a1_in, self.am])
     }
 }

@@ -27,8 +27,8 @@ use crate::frame_list::{Links, List};
 use crate::frames::{LoggedHits, Residents, shared};
 use crate::frequency_sketch::FrequencySketch;
 use crate::policy::{
-    Access, Answer, Candidates, FrameId, HitLog, HitPath, Miss, PageKey, Policy, PolicyStatistics,
-    ResizeError, add_count, share_of,
+    Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
+    add_count, share_of,
 };
 
 /// The sizes; see the module.
@@ -202,26 +202,19 @@ impl Policy for WTinyLfu {
     }
 
     #[inline]
-    fn hit(&self, frame: FrameId, access: Access, log: &mut HitLog) {
-        log.push(frame, access);
-    }
-
-    #[inline]
-    fn drain(&mut self, log: &mut HitLog) {
-        for (frame, _) in log.take() {
-            let Some(page) = self.residents.page_in(frame) else { continue };
-            self.sketch.count(page.0);
-            match self.part_of[frame.0 as usize] {
-                Part::Window => self.links.move_to_head(&mut self.window, frame.0),
-                Part::Protected => self.links.move_to_head(&mut self.protected, frame.0),
-                Part::Probation if self.protected_capacity == 0 => {
-                    self.links.move_to_head(&mut self.probation, frame.0);
-                }
-                Part::Probation => {
-                    self.links.remove(&mut self.probation, frame.0);
-                    self.push(frame.0, Part::Protected);
-                    self.settle();
-                }
+    fn hit(&mut self, frame: FrameId, _access: Access) {
+        let Some(page) = self.residents.page_in(frame) else { return };
+        self.sketch.count(page.0);
+        match self.part_of[frame.0 as usize] {
+            Part::Window => self.links.move_to_head(&mut self.window, frame.0),
+            Part::Protected => self.links.move_to_head(&mut self.protected, frame.0),
+            Part::Probation if self.protected_capacity == 0 => {
+                self.links.move_to_head(&mut self.probation, frame.0);
+            }
+            Part::Probation => {
+                self.links.remove(&mut self.probation, frame.0);
+                self.push(frame.0, Part::Protected);
+                self.settle();
             }
         }
     }
@@ -232,29 +225,13 @@ impl Policy for WTinyLfu {
         Miss::default()
     }
 
-    fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
-        let (mut found, mut steps) = (None, 0);
-        for frame in self.departures() {
-            steps += 1;
-            match candidates.offer(FrameId(frame)) {
-                Answer::Take => {
-                    found = Some(FrameId(frame));
-                    break;
-                }
-                Answer::Pinned | Answer::Dirty => {}
-                Answer::Stop => break,
-            }
-        }
-        self.statistics.sweep_steps += steps;
-        self.statistics.count_search(found)
-    }
-
     #[inline]
-    fn evicted(&mut self, frame: FrameId) {
-        self.leave(frame);
+    fn victim(&mut self, _miss: Miss, candidates: &mut dyn Candidates) -> Option<FrameId> {
+        let mut statistics = self.statistics;
+        let found = statistics.search(self.departures(), candidates);
+        self.statistics = statistics;
+        found
     }
-
-    fn refused(&mut self, _frame: FrameId) {}
 
     #[inline]
     fn admit(&mut self, _miss: Miss, frame: FrameId, page: PageKey, _access: Access) {
@@ -264,13 +241,10 @@ impl Policy for WTinyLfu {
         }
     }
 
-    fn abandon(&mut self, _miss: Miss) {}
-
+    #[inline]
     fn forget_frame(&mut self, frame: FrameId) {
         self.leave(frame);
     }
-
-    fn forget_page(&mut self, _page: PageKey) {}
 
     /// Starts the counts anew: a sketch of another size cannot take over the old one's.
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
@@ -339,22 +313,17 @@ impl Policy for WTinyLfu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::TakeFirst;
+    use crate::policy::{Answer, TakeFirst};
 
     /// A cache for one policy and pages below 1,000; says which page each miss drove out.
     struct Cache {
         policy: WTinyLfu,
         page_in: Vec<Option<u64>>,
-        log: HitLog,
     }
 
     impl Cache {
         fn new(parameters: WTinyLfuParameters, frames: u32) -> Self {
-            Self {
-                policy: WTinyLfu::new(parameters, frames),
-                page_in: vec![None; frames as usize],
-                log: HitLog::default(),
-            }
+            Self { policy: WTinyLfu::new(parameters, frames), page_in: vec![None; frames as usize] }
         }
 
         /// None on a hit; else the page that left, if one had to.
@@ -362,8 +331,7 @@ mod tests {
             let access = Access::default();
             if let Some(frame) = self.page_in.iter().position(|held| *held == Some(page)) {
                 let frame = FrameId(u32::try_from(frame).unwrap());
-                self.policy.hit(frame, access, &mut self.log);
-                self.policy.drain(&mut self.log);
+                self.policy.hit(frame, access);
                 return None;
             }
             let miss = self.policy.miss(PageKey(page), access);

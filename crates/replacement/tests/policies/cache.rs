@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use evenkeel_replacement::KeySpace;
-use evenkeel_replacement::policy::{Access, FrameId, Hint, HitLog, PageKey, Policy, TakeFirst};
+use evenkeel_replacement::policy::{Access, FrameId, Hint, PageKey, Policy, TakeFirst};
 use evenkeel_replacement::registry::PolicySpecification;
 
 /// What a reference did.
@@ -19,7 +19,6 @@ pub(crate) struct Cache {
     page_in: Vec<u64>,
     frame_of: HashMap<u64, u32>,
     frames: usize,
-    log: HitLog,
 }
 
 impl Cache {
@@ -30,15 +29,13 @@ impl Cache {
             page_in: Vec::new(),
             frame_of: HashMap::new(),
             frames: frames as usize,
-            log: HitLog::default(),
         }
     }
 
     pub(crate) fn reference(&mut self, page: u64, tick_ms: u32, hint: Hint) -> Outcome {
         let access = Access { hint, tick_ms };
         if let Some(frame) = self.frame_of.get(&page) {
-            self.policy.hit(FrameId(*frame), access, &mut self.log);
-            self.policy.drain(&mut self.log);
+            self.policy.hit(FrameId(*frame), access);
             return Outcome::Hit;
         }
         let miss = self.policy.miss(PageKey(page), access);

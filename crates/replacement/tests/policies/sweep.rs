@@ -31,7 +31,7 @@ fn full(parameters: ClockSweepParameters, frames: u32) -> ClockSweep {
 fn pin(sweep: &ClockSweep, frame: u32, times: u32, hint: Hint, tick_ms: u32) {
     let mut log = HitLog::default();
     for _ in 0..times {
-        sweep.hit(FrameId(frame), Access { hint, tick_ms }, &mut log);
+        sweep.hit_path().hit(FrameId(frame), Access { hint, tick_ms }, &mut log);
     }
     assert!(log.is_empty(), "a use of a buffer changes its own word alone");
 }
