@@ -5,7 +5,8 @@
 //! driver goes through the first, which is what allows the same driver to run on the operating
 //! system now and in a deterministic simulation of time later. The second has a simulated disk that
 //! loses what was not synced. [`page`] is the bytes of a page, [`smgr`]
-//! the files of relations, [`buffer`] the pool that pages are used in, [`wal`] the log.
+//! the files of relations, [`buffer`] the pool that pages are used in, [`wal`] the
+//! write-ahead log.
 //!
 //! Transactions are not in this package yet.
 

@@ -7,7 +7,7 @@ use super::{Damage, DatabaseId, PAGE_BYTES, PageBytes, PageIdentity};
 const PLACE: std::ops::Range<usize> = 8..12;
 
 /// CRC-32C (Castagnoli), as PostgreSQL's log uses it. The one place that knows which crate does it.
-fn crc32c(parts: &[&[u8]]) -> u32 {
+pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     for part in parts {
         digest.update(part);

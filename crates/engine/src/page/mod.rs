@@ -6,6 +6,7 @@ mod identity;
 mod image;
 pub mod slotted;
 
+pub(crate) use checksum::crc32c;
 pub use checksum::{seal, verify};
 pub use header::{Header, LAYOUT, PageKind};
 pub use identity::{BlockNumber, DatabaseId, Fork, PageIdentity, RelationNumber};
