@@ -69,7 +69,7 @@ impl WriteCause {
 }
 
 /// Kinds of pages, and in place 0 those that have none.
-const KINDS: usize = 8;
+const KINDS: usize = 16;
 const CONTEXTS: usize = Context::ALL.len();
 const CAUSES: usize = WriteCause::ALL.len();
 

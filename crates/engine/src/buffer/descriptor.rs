@@ -6,7 +6,7 @@
 
 use crate::page::{BlockNumber, Fork, PAGE_BYTES, PageBytes, PageIdentity, RelationNumber};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, try_read, try_write};
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, try_read, try_write, write};
 
 /// The part of the state word that counts pins.
 pub(super) const PINS: u64 = 0xFFFF_FFFF;
@@ -148,7 +148,7 @@ impl Frame {
 
     /// The bytes, for the task that is filling the frame: nobody else can have the lock.
     pub(super) fn fill(&self) -> RwLockWriteGuard<'_, Content> {
-        self.content.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        write(&self.content)
     }
 
     /// The content lock, shared, if it can be had at once.

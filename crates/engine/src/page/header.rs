@@ -25,10 +25,12 @@ pub enum PageKind {
     VisibilityMap,
     /// For tests of the layers below: free use.
     Plain,
+    /// Entries of a status array, as the commit log.
+    StatusArray,
 }
 
 impl PageKind {
-    const NUMBERS: [(Self, u8); 7] = [
+    const NUMBERS: [(Self, u8); 8] = [
         (Self::Heap, 1),
         (Self::BtreeLeaf, 2),
         (Self::BtreeInner, 3),
@@ -36,6 +38,7 @@ impl PageKind {
         (Self::FreeSpaceMap, 5),
         (Self::VisibilityMap, 6),
         (Self::Plain, 7),
+        (Self::StatusArray, 8),
     ];
 
     /// Its number on the page.
@@ -141,7 +144,7 @@ impl Header {
             return damage("layout", LAYOUT.to_string(), self.layout.to_string());
         }
         let Some(kind) = PageKind::of_number(self.kind) else {
-            return damage("kind", "1 to 7".to_owned(), self.kind.to_string());
+            return damage("kind", "1 to 8".to_owned(), self.kind.to_string());
         };
         if self.reserved != 0 {
             return damage("reserved bytes", "0".to_owned(), self.reserved.to_string());

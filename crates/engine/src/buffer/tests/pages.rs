@@ -438,3 +438,32 @@ fn pages_are_the_same_through_direct_io() {
     }
     pool.check().unwrap();
 }
+
+#[test]
+fn neither_a_hit_nor_a_miss_allocates() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = crate::vfs::OsFileSystem::new(directory.path()).unwrap();
+    let smgr = Arc::new(Smgr::new(Arc::new(files), DatabaseId(7), 8, false).unwrap());
+    smgr.create(RELATION, Fork::Main).unwrap();
+    for policy in ["clock2q_plus", "clock_sweep", "lru", "arc", "innodb"] {
+        let runtime = Arc::new(OsRuntime::new());
+        let smgr = Arc::clone(&smgr);
+        let with = Components { smgr, log: Arc::new(super::super::NoLog), runtime, sink: None };
+        let pool = Pool::open(settings(8, policy), with).unwrap();
+        let worker = pool.worker(Role::Client);
+        worker.truncate(RELATION, Fork::Main, 0).unwrap();
+        extend(&worker, 24);
+        let use_all = || {
+            for step in 0..500_u32 {
+                let mut page = worker.fetch(identity(step * 7 % 24)).unwrap().exclusive();
+                page.change()[100] = 1;
+                drop(page);
+                drop(worker.fetch(identity(step % 3)).unwrap().shared());
+            }
+        };
+        use_all();
+        let counted = allocation_counter::measure(use_all);
+        assert_eq!(counted.count_total, 0, "{policy}");
+        assert!(pool.statistics().reads_total() > 100, "{policy}: there were misses");
+    }
+}
