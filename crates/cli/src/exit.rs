@@ -73,7 +73,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 #[allow(clippy::print_stderr, reason = "the one place where the command reports its errors")]
 fn print_error(text: &str) {
-    eprintln!("evenkeel: {text}");
+    // Files, servers and names are quoted in errors.
+    eprintln!("evenkeel: {}", evenkeel_lab::text::terminal_lines(text));
 }
 
 #[cfg(test)]

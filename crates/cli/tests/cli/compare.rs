@@ -217,6 +217,37 @@ fn an_interruption_keeps_the_run_under_way_and_stops_the_servers() {
 }
 
 #[test]
+fn an_experiment_file_cannot_speak_to_the_terminal() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("x.toml");
+    let (escape, bidi) = ("\\u001b]0;x\\u0007", '\u{202e}');
+    let cases = [
+        format!("\"cli{escape}{bidi}\" = 3"),
+        format!("duration = \"5{escape}{bidi}fortnights\""),
+        format!("primary = \"{escape}{bidi}\""),
+        format!("clients = {bidi}x"),
+        format!("[a]\nname = \"{escape}{bidi}\"\nbinaries = \"/no/{escape}{bidi}\""),
+        format!("[a]\nversion = \"{escape}{bidi}\""),
+        format!("[a]\nurl = \"postgres://{escape}@h:no{bidi}\"\n[b]\nurl = \"postgres://h\""),
+        format!("[a.settings]\n\"work{escape}{bidi}\" = \"1\"\n[b]\nurl = \"postgres://h\""),
+        format!("[workload]\nfile = \"no{escape}{bidi}.sql\""),
+        format!("[workload]\ndistribution = \"{escape}{bidi}\""),
+    ];
+    for case in cases {
+        std::fs::write(&file, &case).unwrap();
+        let out = scratch.path().join("out");
+        let Output { status, stdout, stderr } =
+            compare(&out, &[file.to_str().unwrap()]).output().unwrap();
+        let said = text(&stdout) + &text(&stderr);
+        assert_eq!(status.code(), Some(1), "{case}: {said}");
+        assert!(said.contains("evenkeel:"), "{case}: {said}");
+        for line in said.lines() {
+            assert!(!line.contains(|c: char| c.is_control() || c == bidi), "{case}: {line:?}");
+        }
+    }
+}
+
+#[test]
 fn an_interruption_is_heard_though_no_server_answers() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("out");

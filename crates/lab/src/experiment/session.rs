@@ -170,11 +170,9 @@ pub fn run(
     bench.close(observer);
     let (mut document, end) = result?;
     document.ended_at = Some(iso(surroundings.runtime.wall()));
-    document.incomplete = match &end {
-        End::Complete => None,
-        End::Interrupted => Some("interrupted by the user".to_owned()),
-        End::Failed(reason) => Some(reason.clone()),
-    };
+    if end == End::Complete {
+        document.incomplete = None;
+    }
     observer.stage(&format!("judging {} runs", document.runs.len()), None);
     let pairs = complete_blocks(&document);
     let was_looked_at = document.analysis.as_ref().is_some_and(|earlier| earlier.pairs == pairs);
@@ -323,6 +321,13 @@ fn run_blocks(
             }
         }
     }
+    document.incomplete = match &end {
+        End::Complete => return Ok((document, end)),
+        End::Interrupted => Some("interrupted by the user".to_owned()),
+        End::Failed(reason) => Some(reason.clone()),
+    };
+    // At once: closing the bench takes seconds, and who leaves meanwhile keeps the run that was cut off.
+    write(&document)?;
     Ok((document, end))
 }
 
@@ -604,6 +609,8 @@ mod tests {
                 analyse: &|document| {
                     let is_final = document.ended_at.is_some();
                     assert_eq!(is_closed.get(), is_final, "servers stay while it is judged");
+                    let stored = store::read_session(directory.path()).unwrap().document;
+                    assert_eq!(stored.runs.len(), document.runs.len(), "a run is not yet kept");
                     looks.borrow_mut().push(complete_blocks(document));
                     Some(analysis(complete_blocks(document), kind))
                 },
@@ -632,8 +639,8 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_during_the_last_judgement_leaves_no_server_behind() {
-        // `session` asserts at every look whether the bench is closed.
+    fn who_leaves_during_the_last_judgement_leaves_no_server_behind_and_loses_no_run() {
+        // `session` asserts at every look whether the bench is closed, and what is on disk.
         let outcome = session("pairs = 6", Fault::None, VerdictKind::Inconclusive, None);
         assert_eq!(outcome.looks, [6]);
         let cut = session("pairs = 6", Fault::RunCutOff(4), VerdictKind::Inconclusive, None);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::experiment::document::*;
 use crate::target::QueryMode;
 
-pub(crate) use odd::{hostile, odd_sessions};
+pub(crate) use odd::{bare_sessions, hostile, odd_sessions};
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]

@@ -70,6 +70,32 @@ mod tests {
     use super::*;
     use crate::experiment::store;
 
+    #[test]
+    fn little_or_nothing_measured_is_no_verdict_no_empty_table_and_no_number_without_an_end() {
+        use crate::experiment::document::VerdictKind;
+
+        for (name, document) in fixture::bare_sessions() {
+            let analysis = document.analysis.as_ref().unwrap();
+            let kind = analysis.comparison.verdict.kind;
+            assert!(
+                matches!(kind, VerdictKind::Inconclusive | VerdictKind::Invalid),
+                "{name}: {kind:?}"
+            );
+            let mut out = Vec::new();
+            terminal::render(&document, terminal::Style::default(), None, &mut out).unwrap();
+            for (_, render) in FILES {
+                render(&document, &mut out).unwrap();
+            }
+            let text = String::from_utf8(out).unwrap();
+            for word in text.split(|c: char| !c.is_ascii_alphanumeric()) {
+                assert!(!matches!(word, "NaN" | "inf" | "Infinity" | "nan"), "{name}: {word}");
+            }
+            for empty in ["<tbody></tbody>", "<table></table>", "</thead></table>", "<svg></svg>"] {
+                assert!(!text.contains(empty), "{name}: {empty}");
+            }
+        }
+    }
+
     /// Also leaves pages to look at: `EVENKEEL_SAMPLES=/tmp/samples cargo test -p evenkeel-lab
     /// every_session_is_written_in_every_form`.
     #[test]
@@ -78,6 +104,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let root = kept.as_deref().map_or(scratch.path(), Path::new);
         let mut sessions = fixture::odd_sessions();
+        sessions.extend(fixture::bare_sessions());
         sessions.push(("tiny", fixture::session(fixture::TINY)));
         sessions.push(("usual", fixture::session(fixture::USUAL)));
         sessions.push(("big", fixture::session(fixture::BIG)));

@@ -192,6 +192,9 @@ pub(super) fn table(
     comparison: &Comparison,
     sink: &mut Sink<'_>,
 ) -> io::Result<()> {
+    if comparison.shift.is_empty() {
+        return Ok(());
+    }
     put!(
         sink,
         "<details><summary>The same as a table</summary><div class=\"scroll\"><table><thead><tr>\

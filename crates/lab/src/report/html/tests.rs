@@ -296,3 +296,16 @@ fn an_invalid_session_says_so_before_its_figures() {
     let figures = page.find("id=\"measures\"").expect("the figures");
     assert!(verdict < notice && notice < figures);
 }
+
+#[test]
+fn on_paper_a_heading_is_not_parted_from_its_first_chart() {
+    let page = page(&fixture::session(fixture::TINY));
+    let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+    // A sheet of A4 is narrower than that, and sections that scroll are cut wherever it ends.
+    assert!(style.contains("@media screen and (max-width:720px)"));
+    assert_eq!(style.matches("(max-width:720px)").count(), 1);
+    let print = style.split_once("@media print").unwrap().1;
+    // A paragraph or legend of two lines would be parted, and its heading stay.
+    assert!(print.contains("figure,svg.chart,tr,.verdict,p{break-inside:avoid}"));
+    assert!(print.contains("h2,h3,.legend,h2+p{break-after:avoid}"));
+}
