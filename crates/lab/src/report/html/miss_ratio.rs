@@ -18,10 +18,12 @@ const LEGEND: f64 = 712.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 360.0;
 const HEIGHT: f64 = 410.0;
-/// From one name of the legend to the next.
+/// From one name of the legend to the next, and from one line of a name to the next.
 const STEP: f64 = 18.0;
-/// Longest name in a drawing; the table has it whole.
-const NAME_MAX: usize = 33;
+const LINE: f64 = 14.0;
+/// Longest line of a name, and most lines; the table has it whole.
+const NAME_COLUMNS: usize = 34;
+const NAME_LINES: usize = 3;
 
 /// Most lines whose intervals are drawn.
 const BANDS_MAX: usize = 4;
@@ -141,7 +143,8 @@ pub fn drawing(figure: &Figure, out: &mut dyn Write) -> io::Result<()> {
     let mut sink = Sink::new(out);
     let sink = &mut sink;
     let panels = figure.panels();
-    let height = 24.0 + panels.iter().map(Panel::height).sum::<f64>();
+    let head = 40.0;
+    let height = head + panels.iter().map(Panel::height).sum::<f64>();
     put!(
         sink,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"960\" height=\"",
@@ -158,9 +161,10 @@ pub fn drawing(figure: &Figure, out: &mut dyn Write) -> io::Result<()> {
         put!(sink, ".spread{fill:", colour, "}");
     }
     put!(sink, "</style><rect class=\"paper\" width=\"960\" height=\"", At(height), "\"/>");
-    let title = format!("{}: {}", figure.title, figure.facts);
-    chart::label(sink, (LEFT - 6.0, 18.0), Anchor::Start, "name", &text::visible(&title, 120))?;
-    let mut top = 24.0;
+    for (y, class, words) in [(16.0, "name", &figure.title), (32.0, "mark", &figure.facts)] {
+        chart::label(sink, (LEFT - 6.0, y), Anchor::Start, class, &text::visible(words, 140))?;
+    }
+    let mut top = head;
     for panel in &panels {
         put!(sink, "<g transform=\"translate(0 ", At(top), ")\">");
         panel.draw(sink)?;
@@ -181,8 +185,8 @@ impl Figure {
 
 impl Panel<'_> {
     fn height(&self) -> f64 {
-        let names = self.lines.len() as f64;
-        HEIGHT.max(STEP.mul_add(names, TOP + 20.0))
+        let names: f64 = self.lines.iter().map(|line| name_height(&name_lines(&line.name))).sum();
+        HEIGHT.max(names + TOP + 20.0)
     }
 
     fn label(&self) -> String {
@@ -245,9 +249,13 @@ impl Panel<'_> {
             put!(sink, "<path d=\"M", At(LEGEND), " ", At(y), "h24\" class=\"line ");
             put!(sink, mark.dash, " ", mark.hue, "\"/>");
             chart::dot_at(sink, (LEGEND + 12.0, y), mark.form, "dot", mark.hue, &line.name)?;
-            let name = text::visible(&line.name, NAME_MAX);
-            chart::label(sink, (LEGEND + 31.0, y + 4.0), Anchor::Start, "mark", &name)?;
-            y += STEP;
+            let name = name_lines(&line.name);
+            let mut base = y + 4.0;
+            for words in &name {
+                chart::label(sink, (LEGEND + 31.0, base), Anchor::Start, "mark", words)?;
+                base += LINE;
+            }
+            y += name_height(&name);
         }
         Ok(())
     }
@@ -269,6 +277,18 @@ impl Panel<'_> {
         }
         sink.put("</tbody></table></div></details>")
     }
+}
+
+/// A name as it stands in a legend. Policies differ in their last parameters as often as in the first.
+fn name_lines(name: &str) -> Vec<String> {
+    let mut lines = text::wrap(&text::visible(name, NAME_COLUMNS * NAME_LINES), NAME_COLUMNS);
+    lines.truncate(NAME_LINES);
+    lines
+}
+
+fn name_height(lines: &[String]) -> f64 {
+    let further = lines.len().saturating_sub(1) as f64;
+    LINE.mul_add(further, STEP)
 }
 
 fn mark(place: usize, line: &Line) -> Mark {
@@ -356,6 +376,18 @@ mod tests {
             for absurd in ["<script", "onload=alert(1)>", "\u{202e}", "NaN"] {
                 assert!(!page.contains(absurd) && !drawing.contains(absurd), "{absurd}");
             }
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_told_from_its_neighbour_by_its_last_parameter() {
+        let names =
+            [3000, 30_000].map(|delay| format!("clock_sweep(cap=10, initial=3, delay_ms={delay})"));
+        let misses = names.iter().map(|name| line(name, false, &[0.5, 0.4, 0.3])).collect();
+        let figure = Figure { misses, ..figure("trace") };
+        let drawing = text_of(|out| drawing(&figure, out));
+        for last in ["delay_ms=3000)</text>", "delay_ms=30000)</text>"] {
+            assert!(drawing.contains(last), "{last}");
         }
     }
 
