@@ -1,10 +1,12 @@
 //! Our simulator and libCacheSim (through its Python package) side by side: two processes that each
 //! hold the same trace and run what they are asked for.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, bail};
 use evenkeel_cachesim::dense::WRITE;
@@ -19,7 +21,34 @@ pub(crate) struct Run {
     pub(crate) memory_bytes: u64,
 }
 
-/// Both simulators over one trace.
+/// libCacheSim's Python package is not there.
+#[derive(Debug)]
+pub(crate) struct NotInstalled;
+
+impl fmt::Display for NotInstalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "libCacheSim's Python package is needed: python3 -m pip install libcachesim, possibly in a \
+             virtual environment whose bin folder comes first in PATH",
+        )
+    }
+}
+
+impl std::error::Error for NotInstalled {}
+
+/// The installed package's version.
+pub(crate) fn version() -> Result<String, NotInstalled> {
+    let code = "import libcachesim; print(libcachesim.__version__)";
+    let output = Command::new("python3")
+        .args(["-c", code])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|_| NotInstalled)?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() { Ok(text) } else { Err(NotInstalled) }
+}
+
+/// Both simulators over one trace, each in a process of its own.
 pub(crate) struct Pair {
     pub(crate) ours: Side,
     pub(crate) theirs: Side,
@@ -30,21 +59,42 @@ pub(crate) struct Pair {
 impl Pair {
     /// Starts both over `references` (dense page numbers; writes are read as references).
     pub(crate) fn start(ours: &Path, references: &[u32]) -> anyhow::Result<Self> {
+        version()?;
         let directory = Directory::create()?;
-        let (dense, oracle) = (directory.0.join("trace.u32"), directory.0.join("trace.oracle"));
-        write(references, &dense, &oracle)?;
-        let peer = directory.0.join("libcachesim_runs.py");
-        std::fs::write(&peer, PEER)?;
+        let dense = directory.0.join("trace.u32");
+        write_dense(references, &dense)?;
         let mut command = Command::new(ours);
         command.arg(&dense);
         let ours = Side::start(command)?;
-        let mut command = Command::new("python3");
-        command.arg(&peer).arg(&oracle).arg(references.len().to_string());
-        let theirs = Side::start(command).context(
-            "libCacheSim's Python package is needed: python3 -m pip install libcachesim",
-        )?;
+        let theirs = start_peer(references, &directory)?;
         Ok(Self { ours, theirs, _directory: directory })
     }
+}
+
+/// libCacheSim over one trace.
+pub(crate) struct Peer {
+    pub(crate) side: Side,
+    // Removed when it is done with it.
+    _directory: Directory,
+}
+
+impl Peer {
+    /// Starts it over `references`, as [`Pair::start`].
+    pub(crate) fn start(references: &[u32]) -> anyhow::Result<Self> {
+        let directory = Directory::create()?;
+        let side = start_peer(references, &directory)?;
+        Ok(Self { side, _directory: directory })
+    }
+}
+
+fn start_peer(references: &[u32], directory: &Directory) -> anyhow::Result<Side> {
+    let (oracle, program) =
+        (directory.0.join("trace.oracle"), directory.0.join("libcachesim_runs.py"));
+    write_oracle(references, &oracle)?;
+    std::fs::write(&program, PEER)?;
+    let mut command = Command::new("python3");
+    command.arg(&program).arg(&oracle).arg(references.len().to_string());
+    Side::start(command)
 }
 
 /// One simulator in a process of its own.
@@ -70,10 +120,20 @@ impl Side {
 
     /// Runs `policy` with `frames` frames; `None` when this simulator cannot.
     pub(crate) fn run(&mut self, policy: &str, frames: u32) -> anyhow::Result<Option<Run>> {
+        self.ask(policy, frames)?;
+        self.answer().with_context(|| format!("{policy} with {frames} frames"))
+    }
+
+    /// Begins a run, whose result is the next [`Side::answer`].
+    pub(crate) fn ask(&mut self, policy: &str, frames: u32) -> anyhow::Result<()> {
         let to = self.to.as_mut().context("the pipe is closed")?;
         writeln!(to, "{frames} {policy}")?;
-        to.flush()?;
-        let line = self.line().with_context(|| format!("{policy} with {frames} frames"))?;
+        Ok(to.flush()?)
+    }
+
+    /// The result of the run begun last; `None` when this simulator cannot.
+    pub(crate) fn answer(&mut self) -> anyhow::Result<Option<Run>> {
+        let line = self.line()?;
         if line.starts_with('-') {
             return Ok(None);
         }
@@ -117,14 +177,18 @@ pub(crate) fn build() -> anyhow::Result<PathBuf> {
     Ok(target.join("release").join("examples").join("answer_runs"))
 }
 
-/// Writes the trace for both: 4 bytes a reference for ours; for theirs `oracleGeneral`, that is time
-/// (u32), page (u64), size (u32), and where the page is used next (i64, -1: nowhere).
-fn write(references: &[u32], dense: &Path, oracle: &Path) -> anyhow::Result<()> {
-    let mut file = BufWriter::new(File::create(dense)?);
+/// Writes the trace for ours: 4 bytes a reference.
+fn write_dense(references: &[u32], path: &Path) -> anyhow::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
     for reference in references {
         file.write_all(&(reference & !WRITE).to_le_bytes())?;
     }
-    file.flush()?;
+    Ok(file.flush()?)
+}
+
+/// Writes the trace for theirs as `oracleGeneral`: time (u32), page (u64), size (u32), and where the
+/// page is used next (i64, -1: nowhere).
+fn write_oracle(references: &[u32], path: &Path) -> anyhow::Result<()> {
     let mut next = vec![-1_i64; references.len()];
     let mut last = std::collections::HashMap::new();
     for (position, reference) in references.iter().enumerate() {
@@ -133,23 +197,25 @@ fn write(references: &[u32], dense: &Path, oracle: &Path) -> anyhow::Result<()> 
             next[before] = i64::try_from(position)? + 1;
         }
     }
-    let mut file = BufWriter::new(File::create(oracle)?);
+    let mut file = BufWriter::new(File::create(path)?);
     for (position, (reference, next)) in references.iter().zip(next).enumerate() {
         file.write_all(&u32::try_from(position / 1000)?.to_le_bytes())?;
         file.write_all(&(u64::from(reference & !WRITE) + 1).to_le_bytes())?;
         file.write_all(&1_u32.to_le_bytes())?;
         file.write_all(&next.to_le_bytes())?;
     }
-    file.flush()?;
-    Ok(())
+    Ok(file.flush()?)
 }
 
 struct Directory(PathBuf);
 
 impl Directory {
     fn create() -> anyhow::Result<Self> {
-        let path =
-            std::env::temp_dir().join(format!("evenkeel-libcachesim-{}", std::process::id()));
+        // Several at a time in one process: tests.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("evenkeel-libcachesim-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path)?;
         Ok(Self(path))
     }

@@ -235,6 +235,20 @@ impl<Identity: Copy + Eq + Hash> DenseTraceBuilder<Identity> {
         self.trace.pages
     }
 
+    /// Bytes that this holds, and that the next growth of the table of pages needs for a moment.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let words = self.trace.references.capacity()
+            + self.latest_reference.capacity()
+            + self.trace.tick_ms.as_ref().map_or(0, Vec::capacity)
+            + self.trace.class_of_page.as_ref().map_or(0, Vec::capacity) / 2;
+        // A slot has an entry and a byte; an eighth of the slots is never used. The new table is twice
+        // the old one, beside which it is made.
+        let slot = size_of::<(Identity, u32)>() + 1;
+        let table = self.page_of.capacity() / 7 * 8 * slot * 3;
+        (words * size_of::<u32>() + table) as u64
+    }
+
     /// Names a class: a relation, a page kind, or `relation/kind`. The same name gives the same
     /// class.
     ///

@@ -19,7 +19,9 @@ use std::sync::Arc;
 use crate::dense::{DenseTrace, DenseTraceBuilder, DenseTraceError, Reference};
 use crate::sampled_curve::{Estimate, GROUPS, group_of, sizes_around};
 use crate::simulate::{Counts, Simulated};
-use crate::trace::{self, Access, Fault, Place, Position, SpatialSample, TraceError, TraceReader};
+use crate::trace::{
+    self, Access, Fault, MemoryBound, Place, Position, SpatialSample, TraceError, TraceReader,
+};
 
 /// Every so many references of the sample the place in the trace is noted, for the warm-up.
 const NOTED: usize = 256;
@@ -79,6 +81,7 @@ impl Miniature {
         let mut requests = 0_u64;
         let mut places = Vec::new();
         let mut repeats = Repeats::new(is_collapsing);
+        let mut bound = MemoryBound::of(reader);
         let is_whole = trace::scan(reader, progress, |event, _| {
             let page = event.page;
             let Some(access) = repeats.read(page, event.access) else { return Ok(()) };
@@ -87,8 +90,9 @@ impl Miniature {
             requests += u64::from(is_reference);
             let hash = sample.hash(page);
             if !sample.has_hash(hash) {
-                return Ok::<(), DenseTraceError>(());
+                return Ok::<(), String>(());
             }
+            bound.look(&builder)?;
             if !is_reference {
                 builder.dirtied(page);
                 return Ok(());
@@ -101,7 +105,7 @@ impl Miniature {
                 time_ms: event.time_us.map(|time_us| time_us / 1000),
                 class: Some(groups[group_of(hash)]),
             };
-            builder.reference(page, what).map(drop)
+            builder.reference(page, what).map(drop).map_err(|error| error.to_string())
         })?;
         if is_whole && builder.references() == 0 {
             let what = format!("none of its pages is in a sample of {} of them", sample.rate());

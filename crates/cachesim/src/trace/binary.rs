@@ -106,7 +106,7 @@ impl Records {
 pub(super) fn check_lcs_header(header: &[u8]) -> Result<(), Fault> {
     const REMEDY: &str = "convert it by libCacheSim's traceConv to oracleGeneral";
     if u64_le(header, 0) != LCS_MAGIC || u64_le(header, LCS_HEADER_BYTES - 8) != LCS_MAGIC {
-        return Err(Fault::new("has no lcs header", "name its format with --format"));
+        return Err(Fault::new("has no lcs header", "name its format with --trace-format"));
     }
     match u64_le(header, 8) {
         1 => Ok(()),
@@ -120,7 +120,7 @@ fn version(record: &[u8], at: usize, expected: u16) -> Result<(), Fault> {
         version if version == expected => Ok(()),
         other => Err(Fault::new(
             format!("a record says that it is of version {other}, not {expected}"),
-            "the file is damaged here, or of another format: see --format",
+            "the file is damaged here, or of another format: see --trace-format",
         )),
     }
 }

@@ -14,7 +14,7 @@ use super::format::Format;
 use super::postgres::{is_buffercache_header, is_lookup_header, is_perf_event};
 use super::text::{access, decimal, fields, is_known_header, time_us};
 
-const REMEDY: &str = "name it with --format; `evenkeel trace formats` lists them";
+const REMEDY: &str = "name it with --trace-format; `evenkeel trace formats` lists them";
 
 /// The format of content that begins with `head`, which is all of it if `is_whole`, in a file called
 /// `name`.
@@ -136,7 +136,7 @@ fn binary(head: &[u8], name: &str) -> Result<Format, Fault> {
     guess.ok_or_else(|| {
         Fault::new(
             "is binary and of no known format",
-            "if it is bare page numbers say --format u32be, u32le, u64be or u64le",
+            "if it is bare page numbers say --trace-format u32be, u32le, u64be or u64le",
         )
     })
 }

@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn an_error_says_where_what_and_the_remedy() {
-        let error = Fault::new("no number", "use --format").in_file("a.csv", Place::Line(3));
-        assert_eq!(error.to_string(), "a.csv: line 3: no number: use --format");
+        let error = Fault::new("no number", "use --trace-format").in_file("a.csv", Place::Line(3));
+        assert_eq!(error.to_string(), "a.csv: line 3: no number: use --trace-format");
         let error = Fault::new("cut short", "").at(Place::Offset(9)).in_file("-", Place::Whole);
         assert_eq!(error.to_string(), "-: byte 9: cut short");
     }

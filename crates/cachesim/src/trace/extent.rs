@@ -17,7 +17,7 @@ pub(super) fn cut(start: u128, bytes: u64, page_bytes: NonZeroU32) -> Result<Ref
     let Ok(page) = u64::try_from(first) else {
         return Err(Fault::new(
             format!("a request at byte {start} is beyond any disk"),
-            "check --format, --columns and --block-size",
+            "check --trace-format, --columns and --block-size",
         ));
     };
     run(page, u64::try_from(last - first).unwrap_or(u64::MAX).saturating_add(1))
@@ -26,14 +26,14 @@ pub(super) fn cut(start: u128, bytes: u64, page_bytes: NonZeroU32) -> Result<Ref
 /// `pages` pages from `page` on.
 pub(super) fn run(page: u64, pages: u64) -> Result<Reference, Fault> {
     if pages == 0 {
-        return Err(Fault::new("a request of no block", "check --format"));
+        return Err(Fault::new("a request of no block", "check --trace-format"));
     }
     if pages > PAGES_MAX || page.checked_add(pages).is_none() {
         return Err(Fault::new(
             format!(
                 "a request of {pages} pages from page {page}: at most {PAGES_MAX} are believed"
             ),
-            "check --format, --columns and --page-size",
+            "check --trace-format, --columns and --page-size",
         ));
     }
     let pages = u32::try_from(pages).unwrap_or(u32::MAX);

@@ -76,7 +76,7 @@ pub const FORMATS: [(&str, Format, &str); 19] = [
 ];
 
 impl Format {
-    /// The name for `--format`.
+    /// The name for `--trace-format`.
     #[must_use]
     pub fn name(self) -> &'static str {
         let known = FORMATS.iter().find(|(_, format, _)| *format == self);

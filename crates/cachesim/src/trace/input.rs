@@ -166,7 +166,7 @@ impl Input {
             if self.line.len() > LINE_MAX {
                 return Err(Fault::new(
                     format!("a line of more than {LINE_MAX} bytes"),
-                    "this is no text trace; name its format with --format",
+                    "this is no text trace; name its format with --trace-format",
                 )
                 .at(Place::Line(self.lines + 1)));
             }
@@ -193,7 +193,7 @@ impl Input {
                             "ends {filled} bytes into a record of {}: it was cut short",
                             record.len()
                         ),
-                        "copy it again, or name its format with --format if it is of another",
+                        "copy it again, or name its format with --trace-format if it is of another",
                     )
                     .at(Place::Offset(start)));
                 }

@@ -9,7 +9,8 @@
 //! 1. A reader never panics, loops or answers for content it does not understand: it says which file,
 //!    which line or byte, what is wrong and what to do.
 //! 2. No allocation follows a number in a file; blocks, lines, decompression windows and runs of pages
-//!    have limits of their own.
+//!    have limits of their own. What [`load`] holds grows with the references, and has the caller's
+//!    bound ([`Options::memory_bytes`]): some bytes can stand for any number of references.
 //! 3. A trace that was cut short is an error where the format can show it: all but bare numbers and
 //!    text cut at the end of a record. References before the cut have been given by then.
 //! 4. What a format counts as one reference is written in its file; [`load`] gives the counts that
@@ -47,12 +48,15 @@ use std::path::Path;
 use crate::dense::{self, DenseTrace, DenseTraceBuilder};
 pub(crate) use error::Fault;
 
+/// References between two looks at the memory that is held.
+const LOOK_REFERENCES: u64 = 1 << 16;
+
 /// Reads the trace at `path` (`-` is the standard input) and renumbers its pages. `progress` is told
 /// the position now and then.
 ///
 /// # Errors
 /// When the trace cannot be read or is not what it should be, with the place; when it has no
-/// reference; when it is beyond what [`DenseTrace`] can hold.
+/// reference; when it is beyond what [`DenseTrace`] or the memory that was granted can hold.
 pub fn load(
     path: &Path,
     options: &Options,
@@ -78,20 +82,22 @@ pub fn load_while(
 ) -> Result<Option<DenseTrace>, TraceError> {
     let mut builder = DenseTraceBuilder::<u64>::new(reader.name(), reader.page_bytes());
     let mut classes: Vec<u16> = Vec::new();
+    let mut bound = MemoryBound::of(reader);
     let is_whole = scan(reader, progress, |event, names| {
         for name in names.iter().skip(classes.len()) {
-            classes.push(builder.add_class(name)?);
+            classes.push(builder.add_class(name).map_err(|error| error.to_string())?);
         }
+        bound.look(&builder)?;
         if !event.is_reference() {
             builder.dirtied(event.page);
-            return Ok::<(), dense::DenseTraceError>(());
+            return Ok::<(), String>(());
         }
         let what = dense::Reference {
             is_write: event.access == Access::Write,
             time_ms: event.time_us.map(|time_us| time_us / 1000),
             class: event.class.and_then(|class| classes.get(usize::from(class)).copied()),
         };
-        builder.reference(event.page, what).map(drop)
+        builder.reference(event.page, what).map(drop).map_err(|error| error.to_string())
     })?;
     Ok(is_whole.then(|| builder.finish()))
 }
@@ -121,11 +127,43 @@ pub fn scan<E: std::fmt::Display>(
     if reader.position().references == 0 {
         return Err(Fault::new(
             format!("has no reference (read as {})", reader.format()),
-            "is it of another format? see --format",
+            "is it of another format? see --trace-format",
         )
         .in_file(reader.file(), Place::Whole));
     }
     Ok(true)
+}
+
+/// Refuses to hold more than the caller of a reader granted.
+pub(crate) struct MemoryBound {
+    granted: Option<u64>,
+    unseen: u64,
+}
+
+impl MemoryBound {
+    pub(crate) fn of(reader: &TraceReader) -> Self {
+        Self { granted: reader.memory_bytes(), unseen: 0 }
+    }
+
+    /// Called for each event; looks now and then.
+    pub(crate) fn look(&mut self, builder: &DenseTraceBuilder) -> Result<(), String> {
+        self.unseen += 1;
+        if self.unseen < LOOK_REFERENCES {
+            return Ok(());
+        }
+        self.unseen = 0;
+        match self.granted {
+            Some(granted) if builder.memory_bytes() > granted => Err(format!(
+                "{} references to {} pages up to here take more than the {} MiB of memory that are free \
+                 for them: look at a smaller share of the pages, by simulate --sample 1% or evenkeel \
+                 trace sample",
+                builder.references(),
+                builder.pages(),
+                granted >> 20
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A bijection of 64 bits in which every bit of the result depends on all of the argument's: the output

@@ -27,6 +27,9 @@ pub struct Options {
     pub relations: Option<PathBuf>,
     /// What one unit of a CSV file's times is, in nanoseconds.
     pub time_unit_ns: u64,
+    /// Most memory that [`super::load`] may take, in bytes; no bound where not given. Reading as a
+    /// stream needs a few MiB whatever the trace.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Bytes of a page where nobody says otherwise: PostgreSQL's.
@@ -41,6 +44,7 @@ impl Default for Options {
             block_bytes: NonZeroU32::new(SECTOR_BYTES).unwrap_or(NonZeroU32::MIN),
             relations: None,
             time_unit_ns: 1_000_000_000,
+            memory_bytes: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::compact::CompactWriter;
+use super::options::PAGE_BYTES;
 use super::reader::TraceReader;
 use super::reference::{Access, Reference};
 
@@ -24,12 +25,14 @@ pub enum OutputFormat {
     /// evenkeel's own: keeps everything.
     #[default]
     Evenkeel,
-    /// One page number a line, with `W` or `D` where the page is written or dirtied.
+    /// One page number a line, with `W` or `D` where the page is written or dirtied; times and classes
+    /// are lost.
     Ids,
     /// `page,op,time_us,class`.
     Csv,
     /// libCacheSim's oracleGeneral: pages, seconds, page size, next reference. Holds the whole trace in
-    /// memory, 24 bytes a reference, to know the next reference; writes and classes are lost.
+    /// memory, 24 bytes a reference, to know the next reference; writes, classes and parts of a second
+    /// are lost.
     OracleGeneral,
 }
 
@@ -73,6 +76,19 @@ pub struct Output {
     encoder: Encoder,
     events: u64,
     references: u64,
+    has_times: bool,
+    page_bytes: u32,
+    dropped: Dropped,
+}
+
+/// How many references (and pages marked dirty) lost what the format has no place for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Dropped {
+    times: u64,
+    parts_of_seconds: u64,
+    classes: u64,
+    write_marks: u64,
+    dirty_marks: u64,
 }
 
 /// The file under its preliminary name.
@@ -138,7 +154,15 @@ impl Output {
                 Encoder::Oracle { out, events: Vec::new(), page_bytes }
             }
         };
-        Ok(Self { target, encoder, events: 0, references: 0 })
+        Ok(Self {
+            target,
+            encoder,
+            events: 0,
+            references: 0,
+            has_times,
+            page_bytes: reader.page_bytes(),
+            dropped: Dropped::default(),
+        })
     }
 
     /// Appends an event. `classes` are all that have appeared so far.
@@ -150,6 +174,7 @@ impl Output {
         if event.is_reference() {
             self.references += u64::from(event.pages);
         }
+        self.count_dropped(event);
         match &mut self.encoder {
             Encoder::Compact(writer) => {
                 for name in classes.iter().skip(writer.classes()) {
@@ -189,6 +214,53 @@ impl Output {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// What the format has no place for and the trace had, each with how often it was dropped so far:
+    /// once a reference, or a mark.
+    #[must_use]
+    pub fn dropped(&self) -> Vec<(&'static str, u64)> {
+        let is_text = matches!(self.encoder, Encoder::Ids(_) | Encoder::Csv { .. });
+        let lost_size = is_text && self.page_bytes != PAGE_BYTES;
+        let all = [
+            ("relation and kind (class)", self.dropped.classes),
+            ("time", self.dropped.times),
+            ("parts of a second", self.dropped.parts_of_seconds),
+            ("write flag", self.dropped.write_marks),
+            ("mark of a page made dirty while pinned", self.dropped.dirty_marks),
+            ("page size", if lost_size { self.references } else { 0 }),
+        ];
+        all.into_iter().filter(|(_, references)| *references > 0).collect()
+    }
+
+    fn count_dropped(&mut self, event: &Reference) {
+        let pages = u64::from(event.pages);
+        let (mut has_times, mut has_classes, mut has_writes) = (true, true, true);
+        match self.encoder {
+            Encoder::Compact(_) => has_times = self.has_times,
+            Encoder::Ids(_) => (has_times, has_classes) = (false, false),
+            Encoder::Csv { .. } => {}
+            Encoder::Oracle { .. } => (has_classes, has_writes) = (false, false),
+        }
+        let dropped = &mut self.dropped;
+        if event.access == Access::Dirtied && !has_writes {
+            // With all that it says.
+            dropped.dirty_marks += pages;
+            return;
+        }
+        if event.access == Access::Write && !has_writes {
+            dropped.write_marks += pages;
+        }
+        if event.class.is_some() && !has_classes {
+            dropped.classes += pages;
+        }
+        if event.time_us.is_some() && !has_times {
+            dropped.times += pages;
+        }
+        let is_cut = event.time_us.is_some_and(|time_us| time_us % 1_000_000 != 0);
+        if is_cut && matches!(self.encoder, Encoder::Oracle { .. }) {
+            dropped.parts_of_seconds += pages;
         }
     }
 

@@ -54,6 +54,7 @@ pub struct TraceReader {
     format: Format,
     is_recognised: bool,
     page_bytes: u32,
+    memory_bytes: Option<u64>,
     input: Input,
     total_bytes: Option<u64>,
     decoder: Decoder,
@@ -87,7 +88,7 @@ impl TraceReader {
     pub fn open(path: &Path, options: &Options) -> Result<Self, TraceError> {
         let file = path.display().to_string();
         if file.starts_with(generate::PREFIX) {
-            return Self::generated(&file);
+            return Self::generated(&file, options.memory_bytes);
         }
         let (input, total_bytes) =
             Input::open(path).map_err(|fault| fault.in_file(&file, Place::Whole))?;
@@ -103,7 +104,7 @@ impl TraceReader {
         Self::with(Path::new(name), name.to_owned(), input, None, options)
     }
 
-    fn generated(spec: &str) -> Result<Self, TraceError> {
+    fn generated(spec: &str, memory_bytes: Option<u64>) -> Result<Self, TraceError> {
         let whole = |fault: Fault| fault.in_file(spec, Place::Whole);
         let generator =
             generate::parse(spec).map_err(|error| whole(Fault::new(error.to_string(), "")))?;
@@ -113,6 +114,7 @@ impl TraceReader {
             format: Format::Generated,
             is_recognised: true,
             page_bytes: generator.page_bytes(),
+            memory_bytes,
             input: Input::new(Box::new(std::io::empty())).map_err(whole)?,
             total_bytes: None,
             decoder: Decoder::Generated(Box::new(generator)),
@@ -134,7 +136,7 @@ impl TraceReader {
             (Some(other), Some(_)) if other != Format::Csv => {
                 return Err(whole(Fault::new(
                     format!("columns are given, but the format {other} has its own"),
-                    "leave --format or --columns out",
+                    "leave --trace-format or --columns out",
                 )));
             }
             (told, _) => told,
@@ -158,7 +160,10 @@ impl TraceReader {
             Format::Ids => Decoder::Lines(Box::new(IdLines)),
             Format::Arc => Decoder::Lines(Box::new(ArcLines { page_bytes: options.page_bytes })),
             Format::Csv => Decoder::Lines(Box::new(CsvLines::new(options))),
-            Format::Spc => Decoder::Lines(Box::new(SpcLines { page_bytes: disk_page })),
+            Format::Spc => Decoder::Lines(Box::new(SpcLines {
+                page_bytes: disk_page,
+                block_bytes: options.block_bytes,
+            })),
             Format::Msr => Decoder::Lines(Box::new(MsrLines::new(disk_page))),
             Format::Twitter => Decoder::Lines(Box::new(TwitterLines)),
             Format::PgLookups => Decoder::Lines(Box::new(LookupLines::new(names()?))),
@@ -201,6 +206,7 @@ impl TraceReader {
             format,
             is_recognised: told.is_none(),
             page_bytes,
+            memory_bytes: options.memory_bytes,
             input,
             total_bytes,
             decoder,
@@ -263,6 +269,11 @@ impl TraceReader {
     #[must_use]
     pub fn page_bytes(&self) -> u32 {
         self.page_bytes
+    }
+
+    /// Most memory that what holds the trace may take ([`Options::memory_bytes`]).
+    pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        self.memory_bytes
     }
 
     /// Names of the classes that have appeared so far.

@@ -81,7 +81,7 @@ impl Relations {
         if next >= RELATIONS_MAX {
             return Err(Fault::new(
                 format!("more than {RELATIONS_MAX} relations"),
-                "this is not a trace of PostgreSQL; name its format with --format",
+                "this is not a trace of PostgreSQL; name its format with --trace-format",
             ));
         }
         let number = u32::try_from(next).unwrap_or(u32::MAX);

@@ -1,4 +1,7 @@
 //! What a trace is like: how much of it, how often pages come back, which classes.
+//!
+//! A *write reference* leaves its page dirty: by itself, or because the page is reported dirty before it
+//! is referenced again ([`crate::dense`] rule 2). So a summary and a simulation count the same.
 
 use std::collections::HashMap;
 
@@ -22,9 +25,9 @@ const TOPS: [f64; 4] = [0.001, 0.01, 0.1, 0.2];
 pub struct Summary {
     /// References.
     pub references: u64,
-    /// Of these, those that leave the page dirty.
-    pub writes: u64,
-    /// Pages that were reported dirty apart from a reference.
+    /// Of these, those that leave the page dirty; an estimate where `is_estimate` and `dirtied` say so.
+    pub write_references: u64,
+    /// Times that a page was reported dirty apart from a reference.
     pub dirtied: u64,
     /// Distinct pages.
     pub pages: u64,
@@ -60,8 +63,8 @@ pub struct ClassSummary {
     pub name: String,
     /// References.
     pub references: u64,
-    /// Of these, writes; with pages reported dirty apart.
-    pub writes: u64,
+    /// Of these, those that leave the page dirty.
+    pub write_references: u64,
     /// Distinct pages.
     pub pages: u64,
 }
@@ -80,6 +83,8 @@ pub struct SummaryBuilder {
 struct Page {
     references: u64,
     class: Option<u16>,
+    /// Whether its latest reference left it dirty.
+    is_written: bool,
 }
 
 impl SummaryBuilder {
@@ -98,27 +103,28 @@ impl SummaryBuilder {
         {
             self.summary.classes.resize_with(class + 1, ClassSummary::default);
         }
-        let of_class = class.and_then(|class| self.summary.classes.get_mut(class));
         if let Some(time_us) = event.time_us {
             let (first, last) = self.summary.time_us.unwrap_or((time_us, time_us));
             self.summary.time_us = Some((first.min(time_us), last.max(time_us)));
         }
+        let mut writes = 0;
         if event.access == Access::Dirtied {
             self.summary.dirtied += pages;
-            if let Some(class) = of_class {
-                class.writes += pages;
+            for one in event.each() {
+                writes += self.dirty(one.page);
             }
-            return;
+        } else {
+            let is_write = event.access == Access::Write;
+            writes = if is_write { pages } else { 0 };
+            self.summary.references += pages;
+            for one in event.each() {
+                self.count(one.page, one.class, is_write);
+            }
         }
-        let writes = if event.access == Access::Write { pages } else { 0 };
-        self.summary.references += pages;
-        self.summary.writes += writes;
-        if let Some(class) = of_class {
-            class.references += pages;
-            class.writes += writes;
-        }
-        for one in event.each() {
-            self.count(one.page, one.class);
+        self.summary.write_references += writes;
+        if let Some(class) = class.and_then(|class| self.summary.classes.get_mut(class)) {
+            class.references += if event.is_reference() { pages } else { 0 };
+            class.write_references += writes;
         }
     }
 
@@ -165,18 +171,37 @@ impl SummaryBuilder {
         self.summary
     }
 
-    fn count(&mut self, page: u64, class: Option<u16>) {
-        let is_kept = |page: u64, zeros: u32| mix(page).trailing_zeros() >= zeros;
+    fn count(&mut self, page: u64, class: Option<u16>, is_write: bool) {
         if !is_kept(page, self.zeros) {
             return;
         }
-        self.pages.entry(page).or_insert(Page { references: 0, class }).references += 1;
+        let new = Page { references: 0, class, is_written: false };
+        let page = self.pages.entry(page).or_insert(new);
+        page.references += 1;
+        page.is_written = is_write;
         if self.pages.len() > self.limit {
             self.zeros += 1;
             let zeros = self.zeros;
             self.pages.retain(|page, _| is_kept(*page, zeros));
         }
     }
+
+    /// The page is dirty now; how many references that makes write references, among all the pages that
+    /// this one stands for.
+    fn dirty(&mut self, page: u64) -> u64 {
+        let scale = 1 << self.zeros.min(63);
+        match self.pages.get_mut(&page) {
+            Some(page) if !page.is_written => {
+                page.is_written = true;
+                scale
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn is_kept(page: u64, zeros: u32) -> bool {
+    mix(page).trailing_zeros() >= zeros
 }
 
 #[cfg(test)]
@@ -198,14 +223,43 @@ mod tests {
         }
         builder.add(&Reference { access: Access::Dirtied, class: Some(0), ..Reference::read(3) });
         let summary = builder.finish(&["heap".to_owned()]);
-        assert_eq!((summary.references, summary.writes, summary.dirtied), (30, 20, 1));
+        assert_eq!((summary.references, summary.write_references, summary.dirtied), (30, 20, 1));
         assert_eq!((summary.pages, summary.time_us), (10, Some((5, 24))));
         let shares: Vec<_> = summary.reuse.iter().map(|s| (s.from, s.references_ratio)).collect();
         assert_eq!(shares, [(1, 0.3), (16, 0.7)]);
         assert_eq!(summary.tops, [(0.1, 0.7), (0.2, 22.0 / 30.0)]);
         let class = &summary.classes[0];
-        assert_eq!((class.name.as_str(), class.references, class.writes), ("heap", 10, 1));
+        assert_eq!(
+            (class.name.as_str(), class.references, class.write_references),
+            ("heap", 10, 0)
+        );
         assert_eq!(class.pages, 10);
+    }
+
+    #[test]
+    fn a_summary_and_a_simulation_count_the_same_write_references() {
+        let mut builder = SummaryBuilder::new();
+        let mut dense = crate::dense::DenseTraceBuilder::<u64>::new("t", 8192);
+        for step in 0..3000_u64 {
+            let page = mix(step) % 40;
+            let event = match mix(step + 1) % 3 {
+                0 => Access::Read,
+                1 => Access::Write,
+                _ => Access::Dirtied,
+            };
+            let event = Reference { access: event, ..Reference::read(page) };
+            builder.add(&event);
+            if event.is_reference() {
+                let is_write = event.access == Access::Write;
+                let what = crate::dense::Reference { is_write, ..Default::default() };
+                dense.reference(page, what).unwrap();
+            } else {
+                dense.dirtied(page);
+            }
+        }
+        let (summary, dense) = (builder.finish(&[]), dense.finish());
+        assert_eq!(summary.write_references, dense.writes());
+        assert!(summary.write_references > 1000 && summary.dirtied > 800, "{summary:?}");
     }
 
     #[test]

@@ -289,6 +289,7 @@ fn what_postgres_s_tools_print_is_read() {
         ("waldump-15-details.txt", Format::PgWaldump, 5, 4, 5, "rel 16404"),
         ("buffercache-15.csv", Format::PgBuffercache, 9, 7, 4, "rel 1259"),
         ("perf-script-15.txt", Format::PgProbes, 8, 6, 0, "pgbench_accounts_pkey/index"),
+        ("bpftrace-15.csv", Format::PgLookups, 10, 6, 0, "pgbench_accounts/heap"),
     ];
     for (name, format, references, pages, writes, class) in cases {
         let path = folder.join(name);

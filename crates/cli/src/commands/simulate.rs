@@ -28,7 +28,7 @@ use results::Facts;
 const SIZES: [&str; 5] = ["1%", "2%", "5%", "10%", "20%"];
 const SIZES_OF_A_CHART: [&str; 9] = ["0.1%", "0.2%", "0.5%", "1%", "2%", "5%", "10%", "20%", "50%"];
 
-/// Simulate replacement policies over page traces: misses and dirty evictions by size of cache
+/// Simulate replacement policies over page traces: misses and write-backs by size of cache
 ///
 /// A TRACE is a file, `-` for the standard input, or `generate:SPEC` (`evenkeel trace formats` lists
 /// both). A trace too large for memory is sampled: --sample runs every policy on a share of the pages,

@@ -60,7 +60,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<Outcome> {
 }
 
 fn formats() -> String {
-    let mut text = String::from("formats, for --format where they are not recognised:\n");
+    let mut text = String::from("formats, for --trace-format where they are not recognised:\n");
     for (name, _, what) in FORMATS {
         text.push_str(&format!("  {name:<16}{what}\n"));
     }

@@ -12,6 +12,7 @@ mod expressions;
 mod init;
 mod report;
 mod simulate;
+mod trace;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};

@@ -105,7 +105,8 @@ fn shortage(
 }
 
 /// What this process can still be given without swapping.
-pub(super) fn available_bytes() -> Option<u64> {
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
     limit::available_bytes(Path::new("/"))
 }
 

@@ -23,7 +23,7 @@ use evenkeel::runtime::{TaskPanicked, WallTime};
 
 pub use conductor::run;
 pub use data::{Calls, ClientAbort, CommandTimes, RunData};
-pub use memory::{MemoryShortage, foretell as foretell_memory};
+pub use memory::{MemoryShortage, available_bytes, foretell as foretell_memory};
 pub use plan::{Length, Plan};
 pub use stop::StopFlag;
 

@@ -29,7 +29,7 @@ impl CompactReader {
         if !input.record(&mut magic)? || magic != *MAGIC {
             return Err(Fault::new(
                 "does not begin as evenkeel's traces do",
-                "leave --format out, so that the format is recognised",
+                "leave --trace-format out, so that the format is recognised",
             )
             .at(Place::Offset(0)));
         }

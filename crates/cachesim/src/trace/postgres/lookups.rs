@@ -5,6 +5,9 @@
 //!
 //! `R` is a page that was looked up and pinned, `X` one that was added to its relation, `W` one that
 //! was marked dirty while it was pinned, which is no further reference.
+//!
+//! bpftrace prints the events of one processor after those of another, a few milliseconds at a time. So a
+//! time that goes back is an error: in that order a trace would tell another story.
 
 use super::super::error::{Fault, shown};
 use super::super::reference::{Access, Reference};
@@ -19,6 +22,7 @@ const REMEDY: &str = "the header is op,client,rel,fork,block or \
 pub(in super::super) struct LookupLines {
     names: RelationNames,
     state: Option<(Columns, Relations)>,
+    latest_us: u64,
 }
 
 struct Columns {
@@ -52,7 +56,7 @@ fn columns(header: &[u8]) -> Option<Columns> {
 
 impl LookupLines {
     pub(in super::super) fn new(names: RelationNames) -> Self {
-        Self { names, state: None }
+        Self { names, state: None, latest_us: 0 }
     }
 }
 
@@ -123,6 +127,19 @@ impl Lines for LookupLines {
             })?),
             None => None,
         };
+        if let (Some(time_us), Some(column)) = (time_us, columns.time) {
+            if time_us < self.latest_us {
+                let column = column + 1;
+                return Err(Fault::new(
+                    format!("the time goes back by {} us", self.latest_us - time_us),
+                    format!(
+                        "bpftrace does not print the events of several processors in order: sort \
+                         -s -t, -k{column},{column}n FILE"
+                    ),
+                ));
+            }
+            self.latest_us = time_us;
+        }
         let (page, class) = relations.page(place, block)?;
         out.push(Reference { page, pages: 1, access, time_us, class: Some(class) });
         Ok(())
@@ -162,6 +179,16 @@ mod tests {
         assert_eq!(out[0].time_us, Some(1500));
         let fault = decode(&[head[0], head[1], "Lost 31 events"]).unwrap_err();
         assert!(fault.what.contains("missing"), "{}", fault.what);
+    }
+
+    #[test]
+    fn events_out_of_order_are_refused_with_the_command_that_sorts_them() {
+        let head = "op,client,space,database,rel,fork,block,time_ns";
+        let lines = [head, "R,1,1663,5,16384,0,3,9000000", "R,2,1663,5,16384,0,4,1500000"];
+        let fault = decode(&lines).unwrap_err();
+        assert!(fault.what.contains("goes back by 7500 us"), "{}", fault.what);
+        assert!(fault.remedy.ends_with("sort -s -t, -k8,8n FILE"), "{}", fault.remedy);
+        assert!(decode(&[lines[0], lines[2], lines[1]]).is_ok());
     }
 
     #[test]

@@ -20,14 +20,14 @@ impl Lines for IdLines {
         let Some(page) = decimal(first) else {
             return Err(Fault::new(
                 format!("{} is no page number below 2^64", shown(first)),
-                "a line is one number; for text keys use --format csv --columns key=1",
+                "a line is one number; for text keys use --trace-format csv --columns key=1",
             ));
         };
         let access = words.next().map(known_access).transpose()?.unwrap_or_default();
         if let Some(surplus) = words.next() {
             return Err(Fault::new(
                 format!("{} after the page number and the operation", shown(surplus)),
-                "name the format with --format if the lines have more fields",
+                "name the format with --trace-format if the lines have more fields",
             ));
         }
         out.push(Reference { access, ..Reference::read(page) });

@@ -1,12 +1,12 @@
 //! UMass trace repository, in the format of the Storage Performance Council: application storage unit,
-//! logical block address (512 bytes), size in bytes, opcode (R or W), seconds; more fields may follow.
-//! Blocks of different units are different pages: the unit is in the upper 16 bits of the page.
+//! logical block address (of 512 bytes, unless told otherwise), size in bytes, opcode (R or W), seconds;
+//! more fields may follow. Blocks of different units are different pages: the unit is in the upper 16
+//! bits of the page.
 
 use std::num::NonZeroU32;
 
 use super::super::error::{Fault, shown};
 use super::super::extent;
-use super::super::options::SECTOR_BYTES;
 use super::super::reference::Reference;
 use super::{Lines, fields, known_access, number, time_us};
 
@@ -19,6 +19,8 @@ const UNIT_SHIFT: u32 = 48;
 pub(in super::super) struct SpcLines {
     /// Pages to cut into.
     pub(in super::super) page_bytes: NonZeroU32,
+    /// Bytes of one unit of block addresses.
+    pub(in super::super) block_bytes: NonZeroU32,
 }
 
 impl Lines for SpcLines {
@@ -35,7 +37,7 @@ impl Lines for SpcLines {
         let time = next();
         let time_us = time_us(&time, 1_000_000_000)
             .ok_or_else(|| Fault::new(format!("{} is no time", shown(&time)), REMEDY))?;
-        let start = u128::from(block) * u128::from(SECTOR_BYTES);
+        let start = u128::from(block) * u128::from(self.block_bytes.get());
         let mut reference = extent::cut(start, bytes, self.page_bytes)?;
         if unit >= 1 << 16 || reference.page >> UNIT_SHIFT != 0 {
             return Err(Fault::new(

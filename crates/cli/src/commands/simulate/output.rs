@@ -31,7 +31,7 @@ pub(super) fn text(results: &Results, has_classes: bool, has_steps: bool) -> Str
     }
     table(&mut text, results, "misses per 100 references", &|cell| percent(cell, cell.misses));
     if results.facts.has_writes {
-        let title = "dirty pages evicted per 100 references";
+        let title = "write-backs (dirty pages evicted) per 100 references";
         table(&mut text, results, title, &|cell| percent(cell, cell.write_backs));
     }
     if has_steps {
@@ -55,7 +55,7 @@ pub(super) fn curve(results: &Results) -> String {
     let mut text = heading(&results.facts);
     let has_writes = results.facts.has_writes;
     let _ = write!(text, "\n{:>12}{:>12}{:>22}", "pages", "size", "misses per 100");
-    let _ = writeln!(text, "{:>22}", if has_writes { "dirty evictions" } else { "" });
+    let _ = writeln!(text, "{:>22}", if has_writes { "write-backs per 100" } else { "" });
     let cells = results.rows.iter().flat_map(|row| &row.cells);
     for (frames, cell) in results.sizes.iter().zip(cells) {
         let size = number::bytes(f64::from(*frames) * f64::from(results.facts.page_bytes));
@@ -80,7 +80,7 @@ pub(super) fn facts(facts: &Facts) -> String {
     );
     if let Some(writes) = facts.writes {
         let share = writes as f64 / facts.references.max(1) as f64;
-        let _ = write!(text, ", {} of them writes", number::percent(share));
+        let _ = write!(text, ", {} of them write references", number::percent(share));
     }
     text
 }

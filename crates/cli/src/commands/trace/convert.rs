@@ -140,8 +140,12 @@ fn copy(
         is_more = reader.read(&mut batch)?;
     }
     let references = output.references();
+    let dropped = output.dropped();
     output.finish().with_context(failed)?;
     drop(progress);
+    for (what, count) in dropped {
+        say(&warning(format, what, count));
+    }
     if !is_stdout {
         say(&format!(
             "{shown}: {} of {} references, {format}",
@@ -150,6 +154,18 @@ fn copy(
         ));
     }
     Ok(Outcome::Success)
+}
+
+/// That a format has no place for something.
+fn warning(format: OutputFormat, what: &str, times: u64) -> String {
+    let remedy = match what {
+        "page size" => "name it by --page-size when you read the file",
+        _ => "--to evenkeel keeps it",
+    };
+    let times = grouped(times);
+    format!(
+        "evenkeel: warning: {format} has no place for the {what}: dropped {times} times; {remedy}"
+    )
 }
 
 fn by_ending(path: &Path) -> OutputFormat {

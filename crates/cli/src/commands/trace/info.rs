@@ -9,7 +9,7 @@ use evenkeel_lab::text::terminal;
 use super::{TraceInput, TraceProgress, grouped, print};
 use crate::exit::Outcome;
 
-/// Say what a trace is: format, references, pages, writes, reuse, classes
+/// Say what a trace is: format, references, pages, write references, reuse, classes
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How many classes to list, those with most references first
@@ -61,18 +61,20 @@ fn text(reader: &TraceReader, summary: &Summary, classes: usize) -> String {
             of_bytes(summary.pages)
         ),
     ));
+    // What is reported dirty apart is counted by page, and pages may be estimated.
+    let about_writes = if summary.dirtied > 0 { about } else { "" };
     lines.push((
-        "writes",
+        "write references",
         format!(
-            "{} ({})",
-            grouped(summary.writes),
-            percent(summary.writes as f64 / summary.references.max(1) as f64)
+            "{about_writes}{} ({}): they leave their page dirty",
+            grouped(summary.write_references),
+            percent(summary.write_references as f64 / summary.references.max(1) as f64)
         ),
     ));
     if summary.dirtied > 0 {
         let text =
             format!("{} times a page was marked dirty while pinned", grouped(summary.dirtied));
-        lines.push(("dirtied", text));
+        lines.push(("marked dirty", text));
     }
     lines.push((
         "time",
@@ -83,7 +85,7 @@ fn text(reader: &TraceReader, summary: &Summary, classes: usize) -> String {
     ));
     let mut out = String::new();
     for (name, value) in lines {
-        let _ = writeln!(out, "{name:<12}{value}");
+        let _ = writeln!(out, "{name:<18}{value}");
     }
     if summary.references == 0 {
         return out;
@@ -127,7 +129,7 @@ fn table_of_classes(out: &mut String, summary: &Summary, most: usize) {
     let _ = writeln!(
         out,
         "\n{:<NAME_WIDTH$} {:>14} {:>7} {:>14} {:>14}",
-        "class", "references", "share", "pages", "writes"
+        "class", "references", "share", "pages", "write refs"
     );
     for class in classes.iter().take(most) {
         let _ = writeln!(
@@ -137,7 +139,7 @@ fn table_of_classes(out: &mut String, summary: &Summary, most: usize) {
             grouped(class.references),
             percent(class.references as f64 / summary.references as f64),
             grouped(class.pages),
-            grouped(class.writes)
+            grouped(class.write_references)
         );
     }
     if let Some(rest) = classes.len().checked_sub(most).filter(|rest| *rest > 0) {
@@ -184,7 +186,7 @@ mod tests {
             let summary = builder.finish(reader.classes());
             let text = text(&reader, &summary, 5);
             assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-            assert!(text.contains("references  ") && text.contains("most referenced"), "{text}");
+            assert!(text.contains("\nreferences  ") && text.contains("most referenced"), "{text}");
             assert_eq!(text.contains("more classes: --classes"), spec.contains("tpcc"), "{text}");
         }
     }

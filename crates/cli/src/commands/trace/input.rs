@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use evenkeel_cachesim::trace::{Columns, Format, Options, TraceReader};
+use evenkeel_lab::driver::available_bytes;
 
 /// A trace and how to read it.
 #[derive(Debug, clap::Args)]
@@ -15,42 +16,43 @@ pub(crate) struct TraceInput {
     pub(crate) how: TraceOptions,
 }
 
-/// How to read a trace.
+/// How to read a trace, where `--format` cannot mean anything else.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct TraceOptions {
     /// Format of the trace, if it is not recognised; `evenkeel trace formats` lists them
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    // Errors of the readers name it as every command does.
+    #[arg(long, value_name = "FORMAT", visible_alias = "format")]
+    trace_format: Option<Format>,
     #[command(flatten)]
-    pub(crate) content: ContentOptions,
+    content: ContentOptions,
 }
 
-/// What a trace's content means, whatever its format.
+/// How to read a trace whose format is recognised or named elsewhere.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ContentOptions {
     /// Which column of a CSV file is what: page=lbn,op=op,time=time,size=size,class=rel, by name or
     /// place from 1; key= instead of page= for text
     #[arg(long, value_name = "MAP")]
-    pub(crate) columns: Option<Columns>,
+    columns: Option<Columns>,
     /// Cut requests that carry lengths into pages of this size, such as 8kB
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    pub(crate) page_size: Option<NonZeroU32>,
-    /// Bytes of one unit of block numbers, for cutting
+    page_size: Option<NonZeroU32>,
+    /// Bytes of one unit of block numbers, for cutting: of csv, spc, oracle-general, lcs and vscsi
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "512")]
-    pub(crate) block_size: NonZeroU32,
+    block_size: NonZeroU32,
     /// CSV file with relfilenode, relname and relkind; else X.rels.csv beside X.csv
     #[arg(long, value_name = "FILE")]
-    pub(crate) relations: Option<PathBuf>,
-    /// Unit of a CSV file's times
+    relations: Option<PathBuf>,
+    /// Unit of a CSV file's times, where its header does not name one (time_ms)
     #[arg(long, value_enum, default_value_t = TimeUnit::S)]
-    pub(crate) time_unit: TimeUnit,
+    time_unit: TimeUnit,
 }
 
 /// A unit of time.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum TimeUnit {
+enum TimeUnit {
     S,
     Ms,
     Us,
@@ -60,12 +62,12 @@ pub(crate) enum TimeUnit {
 impl TraceOptions {
     /// As the readers take them.
     pub(crate) fn options(&self) -> Options {
-        self.content.options(self.format)
+        self.content.options(self.trace_format)
     }
 }
 
 impl ContentOptions {
-    /// As the readers take them; the format is recognised where none is named.
+    /// As the readers take them, for a trace of `format`, recognised where not given.
     pub(crate) fn options(&self, format: Option<Format>) -> Options {
         Options {
             format,
@@ -79,6 +81,8 @@ impl ContentOptions {
                 TimeUnit::Us => 1_000,
                 TimeUnit::Ns => 1,
             },
+            // As much again may be wanted by what is done with it.
+            memory_bytes: available_bytes().map(|bytes| bytes / 2),
         }
     }
 }
