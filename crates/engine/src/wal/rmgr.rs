@@ -30,6 +30,15 @@ pub trait ResourceManager: Send + Sync {
     /// Changes to zero what may differ between a page and its replay, such as hints that are not logged.
     /// Header and hole are seen to.
     fn mask(&self, _identity: PageIdentity, _page: &mut PageBytes) {}
+
+    /// Called when everything was replayed: what the manager keeps outside of pages must be durable when it
+    /// returns, since the log that says it is not read again.
+    ///
+    /// # Errors
+    /// As the files say.
+    fn finish(&self) -> Result<(), RedoError> {
+        Ok(())
+    }
 }
 
 /// The pages of a database during replay.
@@ -128,6 +137,14 @@ impl Managers {
             by_number[at] = Some(manager);
         }
         Self { by_number }
+    }
+
+    /// Tells all of them that everything was replayed.
+    ///
+    /// # Errors
+    /// The first one's.
+    pub fn finish(&self) -> Result<(), RedoError> {
+        self.by_number.iter().flatten().try_for_each(|manager| manager.finish())
     }
 
     /// The manager of a number.
