@@ -1,6 +1,7 @@
 //! Crashes of a small database whose only resource manager moves amounts between slots of pages.
 
 mod crashes;
+mod format;
 mod ledger;
 
 use std::sync::Arc;
