@@ -8,7 +8,8 @@
 //!   the other is searched and the split does not change for it. After pages were dropped, lists may
 //!   hold fewer pages than frames; the ghosts then keep their bounds.
 //! - **Hit**: logged, O(1). **Victim**: O(1) plus pinned frames passed.
-//! - **Memory**: 17 bytes a frame, 25 (hashed; 17 dense) a remembered page, up to as many of these as frames.
+//! - **Memory**: 13 bytes a frame and a remembered page, of which there are up to as many as frames; where keys are
+//!   hashed 17 and 25.
 //! - **Scan resistance**: yes, since a page seen once does not displace T2; but a burst of touches
 //!   counts as frequency, so on traces with correlated references it comes near LRU.
 
@@ -17,7 +18,8 @@ use std::sync::Arc;
 use crate::frame_list::{Links, List};
 use crate::frames::{LoggedHits, resize_links, shared};
 use crate::ghost::{Ghosts, KeySpace};
-use crate::page_map::PageMap;
+use crate::keys::Keys;
+use crate::page_map::{PageMap, is_remembered};
 use crate::policy::{
     Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
     add_count,
@@ -55,8 +57,9 @@ const ENTRY_FROM_B2: u32 = 2;
 pub struct AdaptiveReplacement {
     ratio: Ratio,
     space: KeySpace,
-    /// With each frame's page.
-    links: Links<u64>,
+    links: Links,
+    /// The page in each frame of a list.
+    keys: Keys,
     /// Seen once, most recent first.
     t1: List,
     /// Seen again, most recent first.
@@ -76,6 +79,7 @@ impl AdaptiveReplacement {
             ratio,
             space,
             links: Links::new(frames),
+            keys: Keys::new(frames, space),
             t1: List::default(),
             t2: List::default(),
             place_of: vec![Place::Nowhere; frames as usize],
@@ -99,7 +103,7 @@ impl AdaptiveReplacement {
         if !self.links.is_linked(frame.0) {
             return None;
         }
-        let page = PageKey(self.links.payload(frame.0));
+        let page = self.keys.get(frame.0);
         let place = std::mem::replace(&mut self.place_of[frame.0 as usize], Place::Nowhere);
         let list = if place == Place::T2 { &mut self.t2 } else { &mut self.t1 };
         self.links.remove(list, frame.0);
@@ -194,7 +198,7 @@ impl Policy for AdaptiveReplacement {
         if !self.links.is_free(frame.0) {
             return;
         }
-        *self.links.payload_mut(frame.0) = page.0;
+        self.keys.set(frame.0, page);
         self.ghosts.remove(page);
         if miss.was_ghost() {
             self.place_of[frame.0 as usize] = Place::T2;
@@ -216,6 +220,7 @@ impl Policy for AdaptiveReplacement {
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
         resize_links(&mut self.links, frames)?;
+        self.keys.resize(frames);
         self.place_of.resize(frames as usize, Place::Nowhere);
         self.ghosts = self.ghosts.resized(frames.saturating_add(1), self.space);
         self.target = self.target.min(f64::from(frames));
@@ -245,8 +250,8 @@ impl Policy for AdaptiveReplacement {
     }
 
     #[inline]
-    fn bring_near(&self, frame: FrameId) -> u32 {
-        self.links.bring_near(frame.0)
+    fn bring_near(&self, word: u32) -> u32 {
+        if is_remembered(word) { self.ghosts.bring_near(word) } else { self.links.bring_near(word) }
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {
@@ -266,6 +271,6 @@ impl Policy for AdaptiveReplacement {
         if self.ghosts.total() > frames.saturating_add(1) {
             return Err(format!("{} pages remembered for {frames} frames", self.ghosts.total()));
         }
-        self.ghosts.check_disjoint(&self.links, &[self.t1, self.t2])
+        self.ghosts.check_disjoint(&self.links, &self.keys, &[self.t1, self.t2])
     }
 }

@@ -6,7 +6,7 @@
 //!   whole turn of one clock meets only pinned pages, the other gives the victim. A page that another
 //!   miss remembered meanwhile is taken out of the memory when it enters.
 //! - **Hit**: one load, at most one store. **Victim**: amortised O(1), at worst two turns of both clocks.
-//! - **Memory**: 21 bytes a frame, 25 (hashed; 17 dense) a remembered page, up to as many of these as frames.
+//! - **Memory**: 21 bytes a frame, 13 (hashed: 25) a remembered page, up to as many of these as frames.
 //! - **Scan resistance**: as ARC.
 
 use std::sync::Arc;

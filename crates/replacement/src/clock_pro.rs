@@ -19,8 +19,8 @@
 //!   ring's order, so that the cold hand need not pass the hot ones; the order is the same.
 //! - **Hit**: one load, at most one store. **Victim**: amortised O(1) while hot pages are not few; at
 //!   worst four turns over the frames.
-//! - **Memory**: 16 bytes a frame, 33 an entry of the ring (resident or remembered, up to twice the
-//!   frames), 8 (hashed) a remembered page.
+//! - **Memory**: 16 bytes a frame, 25 (hashed: 29) an entry of the ring (resident or remembered, up to
+//!   twice the frames), 8 (hashed) a remembered page.
 //! - **Scan resistance**: yes; loops longer than the cache are held in part.
 
 use std::sync::Arc;

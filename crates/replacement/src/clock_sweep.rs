@@ -380,6 +380,11 @@ impl Policy for ClockSweep {
         }
     }
 
+    #[inline]
+    fn bring_near(&self, word: u32) -> u32 {
+        self.counters.words.get(FrameId(word))
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.hand >= self.frames {
             return Err(format!("the hand {} is beyond the frames", self.hand));

@@ -6,23 +6,18 @@
 use std::sync::Arc;
 
 use crate::frame_list::{Links, List, NONE};
-use crate::ghost::{Index, KeySpace, NO_KEY};
-use crate::page_map::PageMap;
+use crate::ghost::{Index, KeySpace};
+use crate::keys::Keys;
+use crate::page_map::{PageMap, REMEMBERED};
 use crate::policy::PageKey;
-
-/// What is known of a page.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry {
-    key: u64,
-    /// [`NONE`]: the page is only remembered.
-    frame: u32,
-}
 
 /// The order and its entries.
 #[derive(Debug)]
 pub(crate) struct Entries {
     space: KeySpace,
-    links: Links<Entry>,
+    /// With each page's frame, or [`NONE`] when it is only remembered.
+    links: Links<u32>,
+    keys: Keys,
     order: List,
     free: Vec<u32>,
     /// Finds the entries that are only remembered.
@@ -37,6 +32,7 @@ impl Entries {
         Self {
             space,
             links: Links::new(0),
+            keys: Keys::new(0, space),
             order: List::default(),
             free: Vec::new(),
             remembered: Index::new(frames, space),
@@ -49,13 +45,19 @@ impl Entries {
         &self.order
     }
 
-    pub(crate) const fn links(&self) -> &Links<Entry> {
+    pub(crate) const fn links(&self) -> &Links<u32> {
         &self.links
     }
 
     /// Where pages are found, if they are numbered densely.
     pub(crate) fn page_map(&self) -> Option<Arc<PageMap>> {
         self.remembered.page_map()
+    }
+
+    /// Reads an entry and what stands beside it, for the processor to have them near.
+    #[inline]
+    pub(crate) fn bring_near(&self, word: u32) -> u32 {
+        self.links.bring_near(word & !REMEMBERED)
     }
 
     /// How many pages are only remembered.
@@ -66,17 +68,15 @@ impl Entries {
     /// The frame of `entry`, or [`NONE`].
     #[inline]
     pub(crate) fn frame(&self, entry: u32) -> u32 {
-        self.links.payload(entry).frame
+        self.links.payload(entry)
     }
 
     /// The entry of a page that is only remembered.
     #[inline]
     pub(crate) fn find(&self, page: PageKey) -> Option<u32> {
         // A dense index may keep an entry whose page is resident again.
-        self.remembered.find(page.0, |entry| {
-            let Entry { key, frame } = self.links.payload(entry);
-            if frame == NONE { key } else { NO_KEY }
-        })
+        let found = self.remembered.find(page, |entry| self.keys.get(entry));
+        found.filter(|entry| self.frame(*entry) == NONE)
     }
 
     /// A new entry at the head, for a resident page.
@@ -112,21 +112,20 @@ impl Entries {
         if self.remembered_count == self.room {
             self.widen();
         }
-        self.links.payload_mut(entry).frame = NONE;
+        *self.links.payload_mut(entry) = NONE;
         self.remembered_count += 1;
-        self.remembered.insert(self.links.payload(entry).key, entry);
+        self.remembered.insert(self.keys.get(entry), entry);
     }
 
     /// Takes `entry` out of the order; nothing remembers its page.
     #[inline]
     pub(crate) fn remove(&mut self, entry: u32) {
-        let Entry { key, frame } = self.links.payload(entry);
-        if frame == NONE {
-            self.remembered.remove(key, entry, |entry| self.links.payload(entry).key);
+        if self.frame(entry) == NONE {
+            self.remembered.remove(self.keys.get(entry), entry, |entry| self.keys.get(entry));
             self.remembered_count -= 1;
         }
         self.links.remove(&mut self.order, entry);
-        self.links.payload_mut(entry).key = NO_KEY;
+        self.keys.clear(entry);
         self.free.push(entry);
     }
 
@@ -136,7 +135,7 @@ impl Entries {
         for entry in self.links.oldest_first(&self.order) {
             if self.frame(entry) == NONE {
                 count += 1;
-                if self.find(PageKey(self.links.payload(entry).key)) != Some(entry) {
+                if self.find(self.keys.get(entry)) != Some(entry) {
                     return Err(format!("the remembered page of entry {entry} is not found"));
                 }
             }
@@ -155,9 +154,11 @@ impl Entries {
         let entry = self.free.pop().unwrap_or_else(|| {
             let entry = self.links.count();
             self.links.grow_to(entry + 1);
+            self.keys.resize(entry + 1);
             entry
         });
-        *self.links.payload_mut(entry) = Entry { key: page.0, frame };
+        *self.links.payload_mut(entry) = frame;
+        self.keys.set(entry, page);
         entry
     }
 
@@ -170,7 +171,7 @@ impl Entries {
         let mut wider = Index::new(self.room, self.space);
         for entry in self.links.oldest_first(&self.order) {
             if self.frame(entry) == NONE {
-                wider.insert(self.links.payload(entry).key, entry);
+                wider.insert(self.keys.get(entry), entry);
             }
         }
         self.remembered = wider;

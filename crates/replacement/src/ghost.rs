@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::frame_list::{Links, List, NONE};
+use crate::keys::Keys;
 use crate::page_map::{PageMap, REMEMBERED, is_remembered};
 use crate::policy::PageKey;
 
@@ -24,8 +25,8 @@ pub enum KeySpace {
 #[derive(Debug)]
 pub(crate) struct Ghosts {
     index: Index,
-    /// With each page's key.
-    links: Links<u64>,
+    links: Links,
+    keys: Keys,
     queue_of: Vec<u8>,
     queues: [List; 4],
     free: FreeNodes,
@@ -45,6 +46,7 @@ impl Ghosts {
         Self {
             index: Index::new(capacity, space),
             links: Links::new(capacity),
+            keys: Keys::new(capacity, space),
             queue_of: vec![0; capacity as usize],
             queues: [List::default(); 4],
             free: FreeNodes { released: NONE, never_used: 0 },
@@ -68,20 +70,27 @@ impl Ghosts {
     /// The queue that remembers `page`.
     #[inline]
     pub(crate) fn find(&self, page: PageKey) -> Option<usize> {
-        let node = self.index.find(page.0, |node| self.links.payload(node))?;
+        let node = self.index.find(page, |node| self.keys.get(node))?;
         Some(usize::from(self.queue_of[node as usize]))
     }
 
     /// Where `page` is remembered: the index of a payload that the caller keeps beside the ghosts.
     #[inline]
     pub(crate) fn node_of(&self, page: PageKey) -> Option<u32> {
-        self.index.find(page.0, |node| self.links.payload(node))
+        self.index.find(page, |node| self.keys.get(node))
+    }
+
+    /// Reads what [`Ghosts::remove`] will read of the page with this word, for the processor to have it
+    /// near.
+    #[inline]
+    pub(crate) fn bring_near(&self, word: u32) -> u32 {
+        self.keys.bring_near(word & !REMEMBERED)
     }
 
     /// Forgets `page`; says which queue had it.
     #[inline]
     pub(crate) fn remove(&mut self, page: PageKey) -> Option<usize> {
-        let node = self.index.find(page.0, |node| self.links.payload(node))?;
+        let node = self.index.find(page, |node| self.keys.get(node))?;
         let queue = usize::from(self.queue_of[node as usize]);
         self.release(node, queue);
         Some(queue)
@@ -107,10 +116,10 @@ impl Ghosts {
             self.free.released = self.links.next(node);
             node
         };
-        *self.links.payload_mut(node) = page.0;
+        self.keys.set(node, page);
         self.queue_of[node as usize] = u8::try_from(queue).unwrap_or(0);
         self.links.push_head(&mut self.queues[queue], node);
-        self.index.insert(page.0, node);
+        self.index.insert(page, node);
     }
 
     /// Forgets the oldest page of `queue`.
@@ -120,7 +129,7 @@ impl Ghosts {
         if node == NONE {
             return None;
         }
-        let page = PageKey(self.links.payload(node));
+        let page = self.keys.get(node);
         self.release(node, queue);
         Some(page)
     }
@@ -134,7 +143,7 @@ impl Ghosts {
                 if surplus > 0 {
                     surplus -= 1;
                 } else {
-                    copy.push(number, PageKey(self.links.payload(node)));
+                    copy.push(number, self.keys.get(node));
                 }
             }
         }
@@ -146,7 +155,7 @@ impl Ghosts {
         self.queues
             .iter()
             .flat_map(|queue| self.links.oldest_first(queue))
-            .map(|node| PageKey(self.links.payload(node)))
+            .map(|node| self.keys.get(node))
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -156,9 +165,7 @@ impl Ghosts {
                 if usize::from(self.queue_of[node as usize]) != number {
                     return Err(format!("ghost {node} is in queue {number} and thinks otherwise"));
                 }
-                if self.index.find(self.links.payload(node), |node| self.links.payload(node))
-                    != Some(node)
-                {
+                if self.index.find(self.keys.get(node), |node| self.keys.get(node)) != Some(node) {
                     return Err(format!("ghost {node} is not found by its key"));
                 }
             }
@@ -176,10 +183,15 @@ impl Ghosts {
         }
     }
 
-    /// Checks that no page of the `lists`, whose payloads are keys, is remembered.
-    pub(crate) fn check_disjoint(&self, links: &Links<u64>, lists: &[List]) -> Result<(), String> {
+    /// Checks that no page of the frames in `lists` is remembered.
+    pub(crate) fn check_disjoint(
+        &self,
+        links: &Links,
+        keys: &Keys,
+        lists: &[List],
+    ) -> Result<(), String> {
         for frame in lists.iter().flat_map(|list| links.oldest_first(list)) {
-            if self.find(PageKey(links.payload(frame))).is_some() {
+            if self.find(keys.get(frame)).is_some() {
                 return Err(format!("the page in frame {frame} is remembered, too"));
             }
         }
@@ -192,19 +204,16 @@ impl Ghosts {
 
     #[inline]
     fn release(&mut self, node: u32, queue: usize) {
-        self.index.remove(self.links.payload(node), node, |node| self.links.payload(node));
-        *self.links.payload_mut(node) = NO_KEY;
+        self.index.remove(self.keys.get(node), node, |node| self.keys.get(node));
+        self.keys.clear(node);
         self.links.remove(&mut self.queues[queue], node);
         self.links.set_next(node, self.free.released);
         self.free.released = node;
     }
 }
 
-/// The key of a node that holds no page: where keys are dense, no page has it.
-pub(crate) const NO_KEY: u64 = u64::MAX;
-
-/// From a page key to its node; the keys by node are the owner's, who gives a node [`NO_KEY`] when its
-/// page is removed.
+/// From a page key to its node; the keys by node are the owner's, who clears a node's when its page is
+/// removed.
 #[derive(Debug)]
 pub(crate) enum Index {
     Dense(Arc<PageMap>),
@@ -214,7 +223,7 @@ pub(crate) enum Index {
 }
 
 /// Fibonacci hashing: the high bits of key x 2^64/phi are well spread even for keys in sequence.
-fn slot_of(key: u64, slots: usize) -> usize {
+fn slot_of(PageKey(key): PageKey, slots: usize) -> usize {
     let bits = slots.trailing_zeros();
     let hash = (key ^ (key >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     usize::try_from(hash >> (64 - bits)).unwrap_or(0)
@@ -240,22 +249,22 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn find(&self, key: u64, key_of: impl Fn(u32) -> u64) -> Option<u32> {
+    pub(crate) fn find(&self, page: PageKey, key_of: impl Fn(u32) -> PageKey) -> Option<u32> {
         match self {
             Self::Dense(map) => {
-                let word = map.word(u32::try_from(key).ok()?);
+                let word = map.word(u32::try_from(page.0).ok()?);
                 let node = word & !REMEMBERED;
                 // Rule 2 of the map: whether the node holds the page still.
-                (is_remembered(word) && key_of(node) == key).then_some(node)
+                (is_remembered(word) && key_of(node) == page).then_some(node)
             }
             Self::Hashed(slots) => {
-                let mut slot = slot_of(key, slots.len());
+                let mut slot = slot_of(page, slots.len());
                 loop {
                     let node = slots[slot];
                     if node == NONE {
                         return None;
                     }
-                    if key_of(node) == key {
+                    if key_of(node) == page {
                         return Some(node);
                     }
                     slot = (slot + 1) & (slots.len() - 1);
@@ -265,15 +274,15 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, key: u64, node: u32) {
+    pub(crate) fn insert(&mut self, page: PageKey, node: u32) {
         match self {
             Self::Dense(map) => {
-                if let Ok(page) = u32::try_from(key) {
+                if let Ok(page) = u32::try_from(page.0) {
                     map.set(page, node | REMEMBERED);
                 }
             }
             Self::Hashed(slots) => {
-                let mut slot = slot_of(key, slots.len());
+                let mut slot = slot_of(page, slots.len());
                 while slots[slot] != NONE {
                     slot = (slot + 1) & (slots.len() - 1);
                 }
@@ -283,13 +292,13 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, key: u64, node: u32, key_of: impl Fn(u32) -> u64) {
+    pub(crate) fn remove(&mut self, page: PageKey, node: u32, key_of: impl Fn(u32) -> PageKey) {
         match self {
             // The owner's key of the node no longer bears the word out.
             Self::Dense(_) => {}
             Self::Hashed(slots) => {
                 let mask = slots.len() - 1;
-                let mut hole = slot_of(key, slots.len());
+                let mut hole = slot_of(page, slots.len());
                 while slots[hole] != node {
                     if slots[hole] == NONE {
                         return;

@@ -20,6 +20,7 @@ mod frames;
 mod frequency_sketch;
 mod ghost;
 pub mod innodb;
+mod keys;
 pub mod lirs;
 pub mod lru;
 pub mod lru_k;

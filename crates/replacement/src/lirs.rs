@@ -15,8 +15,8 @@
 //!   LIR pages are taken from the stack's bottom, and are remembered in their place.
 //! - **Hit**: logged, amortised O(1). **Victim**: O(1) plus pinned frames passed; at most one walk
 //!   over all frames and the stack.
-//! - **Memory**: 21 bytes a frame, 32 a page in the stack and 8 (hashed) a remembered one; allocated
-//!   as they come, up to 1 + `ghosts` times the frames. A pool should set `ghosts` to 2.
+//! - **Memory**: 21 bytes a frame, 24 a page in the stack (where keys are hashed 28, and 8 a remembered
+//!   one); allocated as they come, up to 1 + `ghosts` times the frames. A pool should set `ghosts` to 2.
 //! - **Scan resistance**: yes, and loops longer than the cache are held in part. The short queue throws
 //!   out new pages quickly, which costs on transaction traces.
 
@@ -26,7 +26,7 @@ use crate::entries::Entries;
 use crate::frame_list::{Links, List, NONE};
 use crate::frames::{LoggedHits, Residents, shared};
 use crate::ghost::KeySpace;
-use crate::page_map::PageMap;
+use crate::page_map::{PageMap, REMEMBERED, is_remembered};
 use crate::policy::{
     Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
     add_count, share_of,
@@ -304,6 +304,15 @@ impl Policy for Lirs {
 
     fn page_map(&self) -> Option<Arc<PageMap>> {
         self.stack.page_map()
+    }
+
+    #[inline]
+    fn bring_near(&self, word: u32) -> u32 {
+        if is_remembered(word) {
+            self.stack.bring_near(word) ^ self.ghost_links.bring_near(word & !REMEMBERED)
+        } else {
+            self.entry_of.get(word as usize).map_or(0, |entry| self.stack.bring_near(*entry))
+        }
     }
 
     /// HIR pages under 0, LIR pages under 1.

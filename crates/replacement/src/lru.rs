@@ -88,8 +88,8 @@ impl<const HITS_MOVE: bool> Policy for OneQueue<HITS_MOVE> {
     }
 
     #[inline]
-    fn bring_near(&self, frame: FrameId) -> u32 {
-        if HITS_MOVE { self.links.bring_near(frame.0) } else { 0 }
+    fn bring_near(&self, word: u32) -> u32 {
+        if HITS_MOVE { self.links.bring_near(word) } else { 0 }
     }
 
     fn check(&self) -> Result<(), String> {

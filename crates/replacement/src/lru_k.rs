@@ -14,7 +14,8 @@
 //!   period, the one whose period began to run out first is taken, since a pool must take one.
 //! - **Hit**: logged; O(log C) when applied, O(1) within the period. **Victim**: O(log C) plus pinned
 //!   frames passed.
-//! - **Memory**: 89 bytes a frame and a tree node of 24 or more, 97 (hashed; 89 dense) a remembered page. The tree allocates.
+//! - **Memory**: 89 bytes a frame and a tree node of 24 or more, 85 (hashed:
+//!   97) a remembered page. The tree allocates.
 //! - **Scan resistance**: yes: a page used once has no K-th last use and leaves first.
 
 use std::collections::BTreeSet;

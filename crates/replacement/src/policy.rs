@@ -281,11 +281,12 @@ pub trait Policy: Send {
         None
     }
 
-    /// Reads what a hit on `frame` will read, and answers something made of it. Changes nothing: a
-    /// simulator asks for a number of frames before it needs them, and the processor fetches them all
-    /// at once. `frame` may hold no page by now.
+    /// Reads what a hit on a page, or its miss, will read, given the page's word in
+    /// [`Policy::page_map`], and answers something made of it. Changes nothing: a simulator asks for a
+    /// number of pages before it needs them, and the processor fetches all at once. The word may be
+    /// untrue, or any other number.
     #[inline]
-    fn bring_near(&self, _frame: FrameId) -> u32 {
+    fn bring_near(&self, _word: u32) -> u32 {
         0
     }
 
@@ -366,8 +367,8 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).page_map()
     }
 
-    fn bring_near(&self, frame: FrameId) -> u32 {
-        (**self).bring_near(frame)
+    fn bring_near(&self, word: u32) -> u32 {
+        (**self).bring_near(word)
     }
 
     fn check(&self) -> Result<(), String> {

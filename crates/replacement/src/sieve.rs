@@ -145,6 +145,11 @@ impl Policy for Sieve {
         }
     }
 
+    #[inline]
+    fn bring_near(&self, word: u32) -> u32 {
+        self.bits.0.get(FrameId(word))
+    }
+
     fn check(&self) -> Result<(), String> {
         self.links.check(&self.queue, "sieve queue")?;
         self.links.check_count(self.queue.len())?;

@@ -9,7 +9,7 @@
 //!   least.
 //! - **Differences to the paper**: when one queue holds only pinned pages the other is searched.
 //! - **Hit**: logged, O(1); free in A1in. **Victim**: O(1) plus pinned frames passed.
-//! - **Memory**: 17 bytes a frame, 25 (hashed; 17 dense) a remembered page.
+//! - **Memory**: 13 bytes a frame and a remembered page; where keys are hashed 17 and 25.
 //! - **Scan resistance**: yes; a loop longer than A1in and A1out together is not held.
 
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 use crate::frame_list::{Links, List};
 use crate::frames::{LoggedHits, resize_links, shared};
 use crate::ghost::{Ghosts, KeySpace};
-use crate::page_map::PageMap;
+use crate::keys::Keys;
+use crate::page_map::{PageMap, is_remembered};
 use crate::policy::{
     Access, Candidates, FrameId, HitPath, Miss, PageKey, Policy, PolicyStatistics, ResizeError,
     add_count, share_of,
@@ -43,8 +44,9 @@ impl Default for TwoQParameters {
 pub struct TwoQ {
     parameters: TwoQParameters,
     space: KeySpace,
-    /// With each frame's page.
-    links: Links<u64>,
+    links: Links,
+    /// The page in each frame of a list.
+    keys: Keys,
     /// Newest first.
     a1_in: List,
     /// Most recently used first.
@@ -66,6 +68,7 @@ impl TwoQ {
             parameters,
             space,
             links: Links::new(frames),
+            keys: Keys::new(frames, space),
             a1_in: List::default(),
             am: List::default(),
             is_in_am: vec![false; frames as usize],
@@ -81,7 +84,7 @@ impl TwoQ {
         if !self.links.is_linked(frame.0) {
             return None;
         }
-        let page = PageKey(self.links.payload(frame.0));
+        let page = self.keys.get(frame.0);
         let was_in_am = std::mem::take(&mut self.is_in_am[frame.0 as usize]);
         let list = if was_in_am { &mut self.am } else { &mut self.a1_in };
         self.links.remove(list, frame.0);
@@ -133,7 +136,7 @@ impl Policy for TwoQ {
         if !self.links.is_free(frame.0) {
             return;
         }
-        *self.links.payload_mut(frame.0) = page.0;
+        self.keys.set(frame.0, page);
         // Another miss in flight may have remembered the page meanwhile.
         self.a1_out.remove(page);
         if miss.entry() == ENTRY_AM {
@@ -155,6 +158,7 @@ impl Policy for TwoQ {
 
     fn resize(&mut self, frames: u32) -> Result<(), ResizeError> {
         resize_links(&mut self.links, frames)?;
+        self.keys.resize(frames);
         self.is_in_am.resize(frames as usize, false);
         self.k_in = share_of(self.parameters.k_in, frames);
         self.a1_out = self.a1_out.resized(share_of(self.parameters.k_out, frames), self.space);
@@ -186,8 +190,8 @@ impl Policy for TwoQ {
     }
 
     #[inline]
-    fn bring_near(&self, frame: FrameId) -> u32 {
-        self.links.bring_near(frame.0)
+    fn bring_near(&self, word: u32) -> u32 {
+        if is_remembered(word) { self.a1_out.bring_near(word) } else { self.links.bring_near(word) }
     }
 
     fn usage_histogram(&self, counts: &mut Vec<u64>) {
@@ -200,6 +204,6 @@ impl Policy for TwoQ {
         self.links.check(&self.am, "Am")?;
         self.a1_out.check()?;
         self.links.check_count(self.resident())?;
-        self.a1_out.check_disjoint(&self.links, &[self.a1_in, self.am])
+        self.a1_out.check_disjoint(&self.links, &self.keys, &[self.a1_in, self.am])
     }
 }
