@@ -48,26 +48,51 @@ pub(crate) fn version() -> Result<String, NotInstalled> {
     if output.status.success() { Ok(text) } else { Err(NotInstalled) }
 }
 
-/// Both simulators over one trace, each in a process of its own.
+/// Who runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Our simulator.
+    Ours,
+    /// libCacheSim with a hash table that fits the cache.
+    Fitted,
+    /// libCacheSim as it comes: with 2^24 entries in its table, whatever the cache.
+    AsItComes,
+}
+
+/// Its own default, as a power of two.
+const HASH_POWER: &str = "24";
+
+/// One trace for both simulators, of which any number may run, each in a process of its own.
 pub(crate) struct Pair {
-    pub(crate) ours: Side,
-    pub(crate) theirs: Side,
-    // Removed when both are done with it.
-    _directory: Directory,
+    our_program: PathBuf,
+    references: usize,
+    // Removed when all are done with it.
+    directory: Directory,
 }
 
 impl Pair {
-    /// Starts both over `references` (dense page numbers; writes are read as references).
-    pub(crate) fn start(ours: &Path, references: &[u32]) -> anyhow::Result<Self> {
+    /// Writes `references` (dense page numbers; writes are read as references) for both.
+    pub(crate) fn prepare(our_program: PathBuf, references: &[u32]) -> anyhow::Result<Self> {
         version()?;
         let directory = Directory::create()?;
-        let dense = directory.0.join("trace.u32");
-        write_dense(references, &dense)?;
-        let mut command = Command::new(ours);
-        command.arg(&dense);
-        let ours = Side::start(command)?;
-        let theirs = start_peer(references, &directory)?;
-        Ok(Self { ours, theirs, _directory: directory })
+        write_dense(references, &directory.0.join("trace.u32"))?;
+        write_for_peer(references, &directory)?;
+        Ok(Self { our_program, references: references.len(), directory })
+    }
+
+    /// Starts one of them.
+    pub(crate) fn start(&self, who: Who) -> anyhow::Result<Side> {
+        match who {
+            Who::Ours => {
+                let mut command = Command::new(&self.our_program);
+                command.arg(self.directory.0.join("trace.u32"));
+                // With glibc: what is freed leaves the process, so that a later growth is seen.
+                command.env("MALLOC_MMAP_THRESHOLD_", "131072");
+                Side::start(command)
+            }
+            Who::Fitted => start_peer(&self.directory, self.references, None),
+            Who::AsItComes => start_peer(&self.directory, self.references, Some(HASH_POWER)),
+        }
     }
 }
 
@@ -79,21 +104,36 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts it over `references`, as [`Pair::start`].
+    /// Starts it over `references` (dense page numbers; writes are read as references).
     pub(crate) fn start(references: &[u32]) -> anyhow::Result<Self> {
         let directory = Directory::create()?;
-        let side = start_peer(references, &directory)?;
+        write_for_peer(references, &directory)?;
+        let side = start_peer(&directory, references.len(), None)?;
         Ok(Self { side, _directory: directory })
     }
 }
 
-fn start_peer(references: &[u32], directory: &Directory) -> anyhow::Result<Side> {
-    let (oracle, program) =
-        (directory.0.join("trace.oracle"), directory.0.join("libcachesim_runs.py"));
-    write_oracle(references, &oracle)?;
-    std::fs::write(&program, PEER)?;
+const PEER_TRACE: &str = "trace.oracle";
+const PEER_PROGRAM: &str = "libcachesim_runs.py";
+
+fn write_for_peer(references: &[u32], directory: &Directory) -> anyhow::Result<()> {
+    write_oracle(references, &directory.0.join(PEER_TRACE))?;
+    Ok(std::fs::write(directory.0.join(PEER_PROGRAM), PEER)?)
+}
+
+/// `hash_power`: the size of its hash table as a power of two, where it shall not fit the cache.
+fn start_peer(
+    directory: &Directory,
+    references: usize,
+    hash_power: Option<&str>,
+) -> anyhow::Result<Side> {
     let mut command = Command::new("python3");
-    command.arg(&program).arg(&oracle).arg(references.len().to_string());
+    command.arg(directory.0.join(PEER_PROGRAM)).arg(directory.0.join(PEER_TRACE));
+    command.arg(references.to_string());
+    match hash_power {
+        Some(power) => command.env("HASH_POWER", power),
+        None => command.env_remove("HASH_POWER"),
+    };
     Side::start(command)
 }
 

@@ -2,10 +2,15 @@
 
 The argument is a trace in libCacheSim's oracleGeneral form. Each line of the standard input is a
 number of frames, a blank and a policy by our name; each answer is the misses, the CPU time in
-nanoseconds and the growth of resident memory in bytes, or a line that begins with "-".
+nanoseconds and the growth of resident memory in bytes, or a line that begins with "-". The memory is
+right for the first run of a process; a later one may have what an earlier one gave back.
+
+HASH_POWER says how many entries the hash table has, as a power of two. Without it the table fits the
+cache: smaller and faster than the package's own default of 2^24 entries.
 """
 
 import math
+import os
 import sys
 import time
 
@@ -49,24 +54,19 @@ for line in sys.stdin:
     if not hasattr(lcs, name):
         print("- no such policy", flush=True)
         continue
-    try:
-        with open("/proc/self/clear_refs", "w") as refs:
-            refs.write("5")
-    except OSError:
-        pass
     reader = lcs.TraceReader(
         trace=path,
         trace_type=lcs.TraceType.ORACLE_GENERAL_TRACE,
         reader_init_params=lcs.ReaderInitParam(ignore_obj_size=True),
     )
-    memory = resident_bytes("VmRSS:")
-    # A hash table that fits the cache: smaller and faster than the default of 2^24 entries.
-    hashpower = max(10, math.ceil(math.log2(frames)) + 1)
+    fitted = max(10, math.ceil(math.log2(frames)) + 1)
+    hashpower = int(os.environ.get("HASH_POWER", fitted))
+    # Without the trace, which is mapped.
+    memory = resident_bytes("RssAnon:")
     cache = getattr(lcs, name)(cache_size=frames, hashpower=hashpower, **parameters)
     before = time.process_time_ns()
     ratio, _ = cache.process_trace(reader)
     spent = time.process_time_ns() - before
-    # The trace is mapped, and its pages are not the cache's.
-    memory = max(0, resident_bytes("VmHWM:") - memory - 24 * requests)
+    memory = max(0, resident_bytes("RssAnon:") - memory)
     print(round(ratio * requests), spent, memory, flush=True)
     del cache, reader

@@ -3,7 +3,8 @@
 //!
 //! The argument is a file of 4-byte little-endian numbers, one a reference. Each line of the standard
 //! input is a number of frames, a blank and a policy; each answer is the misses, the thread's CPU
-//! time in nanoseconds and the growth of resident memory in bytes.
+//! time in nanoseconds and the growth of resident memory in bytes, which is right where the allocator
+//! gives back what is freed (with glibc: `MALLOC_MMAP_THRESHOLD_` set to any number).
 
 use std::io::{BufRead as _, Write as _};
 
